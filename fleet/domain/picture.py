@@ -1,0 +1,203 @@
+"""The picture: what is, at display precision, as rows that a screen or a program shows.
+
+Owns the shape of every row that leaves the watch worker. A row holds only what somebody can see: times are absolute (`_at`,
+seconds since 1970 of the API server's objects), never ages, so an unchanged cluster makes an unchanged picture. What depends on
+history (load times, ETA, stream trouble) is not in here.
+
+Three values everywhere: a number, `None` for unknown, and absence of the resource for not applicable.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+# One letter per cell of a node, so that a node's map is one short string and one change is one attribute.
+# Values are the `data-s` names of the visual language; digits 0-5 are busy with that many fifths of utilisation.
+CELL_STATES: Mapping[str, str] = {
+    "b": "busy",  # allocated, utilisation not measured
+    "f": "free",
+    "i": "idle",
+    "d": "degraded",
+    "x": "failed",
+    "m": "draining",
+    "c": "cordoned",
+    "u": "unknown",
+    **{str(u): "busy" for u in range(6)},
+}
+
+
+class Resource(Struct, frozen=True):
+    """One extended resource that gives GPUs on one node, in slots (whole GPUs, shares or MIG instances)."""
+
+    name: str  # "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "amd.com/gpu" …
+    capacity: int
+    allocatable: int
+    allocated: int  # Σ effective requests of bound pods that have not finished, terminating ones included
+    free: int  # max(0, allocatable - allocated), whether or not the node is usable
+    overcommit: int  # max(0, allocated - allocatable)
+    shared: bool = False  # several slots stand for one physical GPU (time slicing, MPS)
+    mig: bool = False
+
+
+class Condition(Struct, frozen=True):
+    type: str
+    status: str  # True, False, Unknown
+    reason: str = ""
+    message: str = ""
+    since_at: float | None = None
+
+
+class NodeRow(Struct, frozen=True):
+    """One node as the map, the node page and the API show it. Key: node name."""
+
+    name: str
+    pool: str = ""
+    zone: str = ""
+    product: str = ""  # short: "H100"
+    product_name: str = ""  # as labelled: "NVIDIA-H100-80GB-HBM3"
+    memory_mib: int | None = None  # per GPU, from the label
+    cells: str = ""  # one letter of CELL_STATES per slot, in slot order
+    level: str = ""  # "", warn, bad, drain, off: data-level of the visual language
+    reasons: tuple[str, ...] = ()  # tokens, most urgent first: the attention kinds that concern this node
+    usable: bool = True  # Ready, not unschedulable, no untolerated NoSchedule/NoExecute taint
+    ready: str = "Unknown"  # status of condition Ready
+    unschedulable: bool = False
+    cordoned_at: float | None = None
+    cordoned_by: str = ""  # field manager that set spec.unschedulable, "" unknown
+    taints: tuple[str, ...] = ()  # "key=value:Effect"
+    physical: int | None = None  # GPUs in the machine, apart from slots; None unknown
+    resources: tuple[Resource, ...] = ()
+    measured: bool = False  # some source reads GPU health on this node
+    gpu_workloads: tuple[str, ...] = ()  # names of workloads that hold GPUs here, largest first
+    pods: int = 0  # bound and not finished
+    conditions: tuple[Condition, ...] = ()
+    created_at: float | None = None
+    boot_id: str = ""
+    kubelet: str = ""
+    kernel: str = ""
+    os_image: str = ""
+    runtime: str = ""
+    driver: str = ""
+    cuda: str = ""
+    machine: str = ""  # instance type or GFD machine
+    address: str = ""  # InternalIP
+
+
+class PodRow(Struct, frozen=True):
+    """One pod that holds GPUs, wants GPUs, or is bound to a node. Key: "namespace/name"."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str = ""  # "" not bound
+    status: str = ""  # the word kubectl shows: Running, Pending, ContainerCreating, CrashLoopBackOff, Terminating …
+    level: str = ""  # "", ok, warn, bad, drain
+    ready: int = 0
+    containers: int = 0
+    restarts: int = 0
+    gpus: int = 0  # Σ effective GPU slots over all GPU resources
+    resources: tuple[tuple[str, int], ...] = ()  # (resource name, slots), sorted by name
+    workload: str = ""  # key of its WorkloadRow, "" none
+    owner_kind: str = ""  # kind of the top owner: Deployment, StatefulSet, DaemonSet, Job, ReplicaSet, Node …
+    owner_name: str = ""
+    team: str = ""
+    budgets: tuple[str, ...] = ()  # names of PodDisruptionBudgets in its namespace that select it
+    grace_s: int | None = None
+    empty_dir: bool = False
+    daemon: bool = False
+    mirror: bool = False
+    claims: int = 0  # resource claims (DRA): not counted in gpus
+    waiting_reason: str = ""  # PodScheduled False: its reason
+    waiting_message: str = ""
+    created_at: float | None = None
+    bound_at: float | None = None
+    terminating_at: float | None = None  # deletionTimestamp: the end of its grace, in the future at first
+
+
+class WorkloadRow(Struct, frozen=True):
+    """A top owner of pods. Key: "Kind/namespace/name"."""
+
+    kind: str
+    namespace: str
+    name: str
+    team: str = ""
+    desired: int | None = None
+    current: int = 0
+    updated: int | None = None
+    ready: int = 0
+    available: int | None = None
+    gpus_per_pod: int = 0
+    gpus: int = 0  # slots held by its bound, unfinished pods
+    revision: str = ""
+    paused: bool = False
+    budgets: tuple[str, ...] = ()
+    created_at: float | None = None
+
+
+class ProductRow(Struct, frozen=True):
+    """Totals of whole GPUs of one product. Never summed with another product as a percentage. Key: product short name."""
+
+    product: str
+    nodes: int = 0
+    gpus: int = 0  # allocatable slots on all its nodes
+    available: int = 0
+    allocated: int = 0
+    free: int = 0  # on usable nodes
+    largest_hole: int = 0
+    largest_hole_node: str = ""
+    slots: tuple[tuple[int, int], ...] = ()  # (size k, Σ ⌊free_i / k⌋) for k in 1, 2, 4, 8
+    fragmentation: tuple[tuple[int, float | None], ...] = ()  # (k, 1 - k·slots_k/free); None when nothing is free
+
+
+class FleetRow(Struct, frozen=True):
+    """Totals of the cluster. One row with the key "fleet"."""
+
+    nodes: int = 0
+    gpu_nodes: int = 0
+    nodes_ready: int = 0
+    physical: int | None = None  # None when any GPU node's count is unknown
+    gpus: int = 0  # Σ capacity slots of GPU nodes
+    available: int = 0  # allocatable on usable nodes
+    cordoned: int = 0  # slots on unschedulable nodes
+    silent: int = 0  # slots on nodes that are not Ready
+    withdrawn: int = 0  # capacity - allocatable
+    allocated: int = 0
+    free: int = 0  # on usable nodes
+    overcommit: int = 0
+    largest_hole: int = 0
+    largest_hole_node: str = ""
+    largest_hole_product: str = ""
+    slots: tuple[tuple[int, int], ...] = ()
+    fragmentation: tuple[tuple[int, float | None], ...] = ()
+    waiting_pods: int = 0  # pods that want GPUs and are not bound
+    waiting_since_at: float | None = None  # oldest of them
+    waiting_gpus: int = 0  # slots that the oldest one needs
+    waiting_oldest: str = ""  # its key
+    claims: int = 0  # pods that use resource claims (GPUs by DRA not counted)
+    cells: tuple[tuple[str, int], ...] = ()  # (state name, count) over the whole map, for the legend
+
+
+class AttentionRow(Struct, frozen=True):
+    """Something that needs a person. Key: "kind:subject". Its words are the screens' job: kind and facts only."""
+
+    kind: str  # node-unreachable, node-not-ready, gpus-withdrawn, over-committed, pods-waiting, workload-short, cordoned, claims …
+    level: str  # bad, warn, drain
+    rank: int  # lower is more urgent; ties by since_at, then subject
+    subject: str  # node name, workload or pod key
+    node: str = ""
+    since_at: float | None = None
+    facts: tuple[tuple[str, str | int | float | None], ...] = ()  # (name, value) that the sentence of this kind uses
+
+
+class Snapshot(Struct, frozen=True):
+    """All rows of one cluster at one moment, by key. Two snapshots of the same cluster state are equal."""
+
+    fleet: dict[str, FleetRow]
+    products: dict[str, ProductRow]
+    nodes: dict[str, NodeRow]
+    pods: dict[str, PodRow]
+    workloads: dict[str, WorkloadRow]
+    attention: dict[str, AttentionRow]
+
+
+EMPTY = Snapshot(fleet={}, products={}, nodes={}, pods={}, workloads={}, attention={})
