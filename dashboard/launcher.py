@@ -1,0 +1,284 @@
+"""`manage.py up`: starts Vigie's processes, says what it does, keeps them running, and stops them all.
+
+Owns the choice between the rehearsal cluster and a real one: nothing that it starts knows which of the two it watches. Must not
+import Django, so that it starts at once and can explain a broken environment in one line.
+"""
+
+import argparse
+import fcntl
+import ipaddress
+import json
+import os
+import secrets
+import shutil
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dashboard import running
+from dashboard.supervisor import Child, StartError, Supervisor
+
+ROOT = Path(__file__).resolve().parent.parent
+QUEUES = ("watch",)
+READY_WITHIN_S = 60.0
+REHEARSAL_ACCOUNTS = ("viewer", "operator", "approver")
+
+
+@dataclass
+class Start:
+    """One start as asked for on the command line."""
+
+    host: str
+    port: int
+    hosts: str
+    kubeconfig: str
+    context: str
+    own_redis: bool
+    redis_url: str
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def rehearsal(self) -> bool:
+        return not self.kubeconfig
+
+    @property
+    def home(self) -> Path:
+        return ROOT / ".vigie" / ("rehearsal" if self.rehearsal else "cluster")
+
+    @property
+    def address(self) -> str:
+        host = self.host if ":" not in self.host else f"[{self.host}]"
+        return f"http://{host}:{self.port}/"
+
+    @property
+    def loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def main(argv: list[str]) -> int:
+    """Run until told to stop. Exit status: 0 stopped, 1 a start that failed, 2 a start that was refused."""
+    start = parse(argv)
+    try:
+        with Supervisor(start_logs(start)) as supervisor:
+            return up(start, supervisor)
+    except StartError as error:
+        print(f"vigie: {error}", file=sys.stderr, flush=True)
+        return 2
+
+
+def parse(argv: list[str]) -> Start:
+    parser = argparse.ArgumentParser(prog="manage.py up", description="Run Vigie on this machine.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to bind (default %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port to bind (default %(default)s)")
+    parser.add_argument("--hosts", default="", help="further host names that people use for Vigie, comma-separated")
+    parser.add_argument("--kubeconfig", default="", help="watch the clusters of this file, read-only, not the rehearsal")
+    parser.add_argument("--context", default="", help="only this context of the kubeconfig")
+    parser.add_argument("--redis", action="store_true", help="run as separate processes on a Redis server of its own")
+    parser.add_argument("--redis-url", default="", help="run as separate processes on this Redis server")
+    o = parser.parse_args(argv)
+    if o.context and not o.kubeconfig:
+        parser.error("a context needs a kubeconfig")
+    return Start(o.host, o.port, o.hosts, o.kubeconfig, o.context, o.redis and not o.redis_url, o.redis_url)
+
+
+def start_logs(start: Start) -> Path:
+    """The home with its log folder, made private; refuses what cannot work before anything runs."""
+    if start.rehearsal and not start.loopback:
+        raise StartError(f"the rehearsal's accounts have public passwords: it binds to loopback only, not to {start.host}")
+    if start.kubeconfig and not Path(start.kubeconfig).expanduser().is_file():
+        raise StartError(f"no kubeconfig at {start.kubeconfig}")
+    if start.own_redis and shutil.which("redis-server") is None:
+        raise StartError("redis-server is not installed; install it, or name a running one with REDIS_URL=redis://…")
+    logs = start.home / "logs"
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        start.home.chmod(0o700)
+        (start.home / "lock").touch()
+    except OSError as error:
+        raise StartError(f"cannot write to {start.home}: {error.strerror}") from error
+    return logs
+
+
+def up(start: Start, supervisor: Supervisor) -> int:
+    with (start.home / "lock").open() as lock:
+        claim(start, lock.fileno())
+        check_port(start)
+        say(f"Home is {start.home.relative_to(ROOT)}, logs are in its folder logs.")
+        env = environment(start)
+        begin = time.monotonic()
+        if start.rehearsal:
+            say("Starting the rehearsal cluster …")
+            supervisor.run(rehearsal(start, env))
+        if start.own_redis:
+            say("Starting a Redis server …")
+            supervisor.run(redis_server(start, env))
+        say("Preparing the database …")
+        people = prepare(start, env, supervisor)
+        supervisor.wait_line("rehearsal", "ready ", READY_WITHIN_S) if start.rehearsal else None
+        for child in processes(start, env):
+            say(f"Starting {child.name} …")
+            supervisor.run(child)
+        if not ready(start, supervisor):
+            return 0 if supervisor.stopping else 1
+        running.write(start.home, address=start.address, env=shareable(env))
+        try:
+            say(f"Ready after {time.monotonic() - begin:.1f} s.")
+            welcome(start, people)
+            supervisor.watch(say)
+        finally:
+            running.clear(start.home)
+            say("Stopping …")
+    return 0
+
+
+def claim(start: Start, lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise StartError(f"Vigie already runs on {start.home.relative_to(ROOT)}; stop it first") from error
+
+
+def check_port(start: Start) -> None:
+    """Bind once and let go, so that a taken port is one line and not a child that dies."""
+    try:
+        family = socket.getaddrinfo(start.host, start.port, type=socket.SOCK_STREAM)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((start.host, start.port))
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise StartError(f"cannot listen on {start.host} port {start.port}: {why}; choose another with PORT=…") from error
+
+
+def environment(start: Start) -> dict[str, str]:
+    """The settings of every child. What a shell happens to export must not choose a database, a home or a cluster."""
+    ours = ("VIGIE_", "REDIS_URL", "DATABASE_URL", "KUBECONFIG", "DJANGO_")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    if not start.rehearsal and "DATABASE_URL" in os.environ:
+        env["DATABASE_URL"] = os.environ["DATABASE_URL"]
+    names = ["127.0.0.1", "localhost", "[::1]", *filter(None, start.hosts.split(","))]
+    if not start.loopback:
+        names.append(start.host)
+    kubeconfig = start.home / "kubeconfig" if start.rehearsal else Path(start.kubeconfig).expanduser().resolve()
+    env |= {
+        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
+        "PYTHONUNBUFFERED": "1",
+        "VIGIE_HOME": str(start.home),
+        "VIGIE_HOSTS": ",".join(names),
+        "VIGIE_PORT": str(start.port),
+        "VIGIE_SECURE": "0" if start.loopback else "1",
+        "VIGIE_KUBECONFIG": str(kubeconfig),
+        "VIGIE_CONTEXTS": start.context,
+        "VIGIE_ACTIONS": "rehearsal" if start.rehearsal else "",
+    }
+    if start.own_redis:
+        start.secrets = {"password": secrets.token_urlsafe(24), "port": str(free_port())}
+        start.redis_url = f"redis://:{start.secrets['password']}@127.0.0.1:{start.secrets['port']}/0"
+    return env | {"REDIS_URL": start.redis_url} if start.redis_url else env
+
+
+def shareable(env: dict[str, str]) -> dict[str, str]:
+    """What `manage.py token` and the like need to find this instance; the Redis and database addresses hold passwords."""
+    return {k: v for k, v in env.items() if k.startswith("VIGIE_")}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def rehearsal(start: Start, env: dict[str, str]) -> Child:
+    return Child("rehearsal", [sys.executable, "manage.py", "rehearsal", "--home", str(start.home)], env)
+
+
+def redis_server(start: Start, env: dict[str, str]) -> Child:
+    """Configured through standard input: a password on the command line would show in the process list."""
+    config = (
+        f"bind 127.0.0.1\nport {start.secrets['port']}\nrequirepass {start.secrets['password']}\n"
+        f'save ""\nappendonly no\ndir {start.home}\n'
+    )
+    return Child("redis", ["redis-server", "-"], env, stdin=config)
+
+
+def prepare(start: Start, env: dict[str, str], supervisor: Supervisor) -> dict[str, str]:
+    """Migrations and the first accounts, in a process of its own. Returns what it says as JSON on its last line."""
+    accounts = [f"--rehearsal-account={name}" for name in REHEARSAL_ACCOUNTS] if start.rehearsal else []
+    output = supervisor.complete(Child("prepare", [sys.executable, "manage.py", "prepare", *accounts], env))
+    people: dict[str, str] = json.loads(output)
+    return people
+
+
+def processes(start: Start, env: dict[str, str]) -> list[Child]:
+    python = sys.executable
+    if not start.redis_url:
+        embedded = [python, "-m", "dashboard.embedded", "--host", start.host, "--port", str(start.port)]
+        return [Child("vigie", embedded, env)]
+    web = [
+        *(python, "-m", "uvicorn", "dashboard.asgi:application", "--host", start.host, "--port", str(start.port)),
+        *("--no-access-log", "--timeout-graceful-shutdown", "2", "--no-server-header"),
+    ]
+    celery = [python, "-m", "celery", "-A", "dashboard.celery"]
+    workers = [Child(queue, [*celery, "worker", "-Q", queue, *WORKER_OPTIONS], env) for queue in QUEUES]
+    beat = Child("beat", [*celery, "beat", "--schedule", str(start.home / "beat"), "--pidfile="], env)
+    return [Child("web", web, env), *workers, beat]
+
+
+WORKER_OPTIONS = ("-n", "%%h", "-P", "threads", "--without-gossip", "--without-mingle", "--loglevel", "WARNING")
+
+
+def ready(start: Start, supervisor: Supervisor) -> bool:
+    """Wait for /readyz. A real cluster that cannot be reached does not end the start: the page says what is missing."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    answer = "no answer yet"
+    while time.monotonic() < deadline and not supervisor.stopping:
+        supervisor.check(say)
+        code, answer = probe(start)
+        if code == 200:
+            return True
+        supervisor.pause(0.1)
+    if supervisor.stopping:
+        return False
+    if start.rehearsal:
+        print(f"vigie: not ready after {READY_WITHIN_S:.0f} s: {answer}", file=sys.stderr)
+        return False
+    say(f"Not every cluster answers yet ({answer}); Vigie goes on trying.")
+    return True
+
+
+def probe(start: Start) -> tuple[int, str]:
+    url = f"http://{'127.0.0.1' if start.host == '0.0.0.0' else start.host}:{start.port}/readyz"  # noqa: S104
+    request = urllib.request.Request(url, headers={"Host": f"localhost:{start.port}"})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=2) as reply:  # noqa: S310
+            return reply.status, ""
+    except urllib.error.HTTPError as error:
+        return error.code, error.read(300).decode(errors="replace")
+    except OSError as error:
+        return 0, str(error)
+
+
+def welcome(start: Start, people: dict[str, str], write: Callable[[str], None] = print) -> None:
+    write("")
+    write(f"  Vigie    {start.address}")
+    if start.rehearsal:
+        write("  sign in  " + ", ".join(REHEARSAL_ACCOUNTS) + "   (password = name)")
+        write(f"  kubectl  KUBECONFIG={(start.home / 'kubeconfig').relative_to(ROOT)} kubectl get nodes")
+    elif people.get("link"):
+        write(f"  first account, once, within 24 h: {start.address.rstrip('/')}{people['link']}")
+    write("  Ctrl-C stops everything.")
+    sys.stdout.flush()
+
+
+def say(sentence: str) -> None:
+    print(sentence, flush=True)
