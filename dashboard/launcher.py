@@ -81,7 +81,9 @@ def parse(argv: list[str]) -> Start:
     parser.add_argument("--host", default="127.0.0.1", help="address to bind (default %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port to bind (default %(default)s)")
     parser.add_argument("--hosts", default="", help="further host names that people use for Vigie, comma-separated")
-    parser.add_argument("--kubeconfig", default="", help="watch the clusters of this file, read-only, not the rehearsal")
+    parser.add_argument(
+        "--kubeconfig", default="", help="watch the clusters of this file, read-only, not the rehearsal"
+    )
     parser.add_argument("--context", default="", help="only this context of the kubeconfig")
     parser.add_argument("--redis", action="store_true", help="run as separate processes on a Redis server of its own")
     parser.add_argument("--redis-url", default="", help="run as separate processes on this Redis server")
@@ -94,7 +96,9 @@ def parse(argv: list[str]) -> Start:
 def start_logs(start: Start) -> Path:
     """The home with its log folder, made private; refuses what cannot work before anything runs."""
     if start.rehearsal and not start.loopback:
-        raise StartError(f"the rehearsal's accounts have public passwords: it binds to loopback only, not to {start.host}")
+        raise StartError(
+            f"the rehearsal's accounts have public passwords: it binds to loopback only, not to {start.host}"
+        )
     if start.kubeconfig and not Path(start.kubeconfig).expanduser().is_file():
         raise StartError(f"no kubeconfig at {start.kubeconfig}")
     if start.own_redis and shutil.which("redis-server") is None:
@@ -157,7 +161,9 @@ def check_port(start: Start) -> None:
             probe.bind((start.host, start.port))
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise StartError(f"cannot listen on {start.host} port {start.port}: {why}; choose another with PORT=…") from error
+        raise StartError(
+            f"cannot listen on {start.host} port {start.port}: {why}; choose another with PORT=…"
+        ) from error
 
 
 def environment(start: Start) -> dict[str, str]:
@@ -225,7 +231,16 @@ def processes(start: Start, env: dict[str, str]) -> list[Child]:
         embedded = [python, "-m", "dashboard.embedded", "--host", start.host, "--port", str(start.port)]
         return [Child("vigie", embedded, env)]
     web = [
-        *(python, "-m", "uvicorn", "dashboard.asgi:application", "--host", start.host, "--port", str(start.port)),
+        *(
+            python,
+            "-m",
+            "uvicorn",
+            "dashboard.asgi:application",
+            "--host",
+            start.host,
+            "--port",
+            str(start.port),
+        ),
         *("--no-access-log", "--timeout-graceful-shutdown", "2", "--no-server-header"),
     ]
     celery = [python, "-m", "celery", "-A", "dashboard.celery"]
@@ -234,7 +249,16 @@ def processes(start: Start, env: dict[str, str]) -> list[Child]:
     return [Child("web", web, env), *workers, beat]
 
 
-WORKER_OPTIONS = ("-n", "%%h", "-P", "threads", "--without-gossip", "--without-mingle", "--loglevel", "WARNING")
+WORKER_OPTIONS = (
+    "-n",
+    "%%h",
+    "-P",
+    "threads",
+    "--without-gossip",
+    "--without-mingle",
+    "--loglevel",
+    "WARNING",
+)
 
 
 def ready(start: Start, supervisor: Supervisor) -> bool:
@@ -258,7 +282,7 @@ def ready(start: Start, supervisor: Supervisor) -> bool:
 
 def probe(start: Start) -> tuple[int, str]:
     url = f"http://{'127.0.0.1' if start.host == '0.0.0.0' else start.host}:{start.port}/readyz"  # noqa: S104
-    request = urllib.request.Request(url, headers={"Host": f"localhost:{start.port}"})  # noqa: S310
+    request = urllib.request.Request(url, headers={"Host": f"localhost:{start.port}"})
     try:
         with urllib.request.urlopen(request, timeout=2) as reply:  # noqa: S310
             return reply.status, ""

@@ -57,14 +57,16 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.end()
 
     @property
     def stopping(self) -> bool:
         return self._stop.is_set()
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop.set()
 
     def pause(self, seconds: float) -> None:
@@ -123,7 +125,9 @@ class Supervisor:
             child.pause_s = FIRST_PAUSE_S
         child.due_at = now + child.pause_s
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
-        say(f"{child.name} ended {how}; it starts again in {child.pause_s:.0f} s. Its last words, from {self.log(child.name)}:")
+        say(
+            f"{child.name} ended {how}; it starts again in {child.pause_s:.0f} s. Its last words, from {self.log(child.name)}:"
+        )
         for line in self.last_lines(child.name, 3):
             say(f"    {line}")
         child.pause_s = min(child.pause_s * 2, LONGEST_PAUSE_S)
@@ -153,7 +157,7 @@ class Supervisor:
     def _spawn(self, child: Child) -> None:
         with self._open_log(child) as log:
             try:
-                child.process = subprocess.Popen(  # noqa: S603
+                child.process = subprocess.Popen(
                     child.argv,
                     cwd=ROOT,
                     env=child.env,

@@ -44,7 +44,18 @@ def postgres() -> Iterator[str]:
         account = pwd.getpwnam("postgres") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
         os.chown(folder, account.pw_uid, account.pw_gid)
         user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-        init = [bin_folder / "initdb", "-D", folder / "data", "-A", "trust", "-U", "vigie", "--no-sync", "-E", "UTF8"]
+        init = [
+            bin_folder / "initdb",
+            "-D",
+            folder / "data",
+            "-A",
+            "trust",
+            "-U",
+            "vigie",
+            "--no-sync",
+            "-E",
+            "UTF8",
+        ]
         subprocess.run(init, check=True, stdout=subprocess.DEVNULL, cwd=folder, **user)
         argv = [str(bin_folder / "postgres"), "-D", str(folder / "data"), "-h", "127.0.0.1", "-p", str(port)]
         argv += ["-k", "", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off"]
@@ -83,7 +94,9 @@ def _wait_for_port(process: "subprocess.Popen[bytes]", port: int, log: object) -
 
 def _choose() -> None:
     """Settings of this test session: a home of its own, and the servers when they are asked for."""
-    for name in [n for n in os.environ if n.startswith("VIGIE_") and n not in ("VIGIE_TEST_BACKENDS", "VIGIE_NO_SKIPS")]:
+    for name in [
+        n for n in os.environ if n.startswith("VIGIE_") and n not in ("VIGIE_TEST_BACKENDS", "VIGIE_NO_SKIPS")
+    ]:
         del os.environ[name]
     for name in ("REDIS_URL", "DATABASE_URL", "KUBECONFIG"):
         os.environ.pop(name, None)

@@ -1,7 +1,8 @@
 """`make test`: every check there is, in one go, with one summary.
 
-The static checks run beside each other; then the browser modules; then pytest twice: everything on SQLite and in memory, and what
-is marked `db` or `broker` once more on PostgreSQL and Redis. `--static` stops after the static checks; anything else goes to pytest.
+The static checks run beside each other; then the browser modules; then pytest twice: everything on SQLite and in memory,
+and what is marked `db` or `broker` once more on PostgreSQL and Redis. `--static` stops after the static checks; any other
+argument goes to pytest.
 """
 
 import os
@@ -82,8 +83,13 @@ def dynamic(arguments: list[str]) -> list[Check]:
 
 
 def start(check: Check, stdout: int | None = None) -> "subprocess.Popen[str]":
-    return subprocess.Popen(  # noqa: S603
-        check.argv, cwd=check.cwd, env=os.environ | dict(check.env), stdout=stdout, stderr=subprocess.STDOUT, text=True
+    return subprocess.Popen(
+        check.argv,
+        cwd=check.cwd,
+        env=os.environ | dict(check.env),
+        stdout=stdout,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 

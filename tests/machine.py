@@ -5,7 +5,6 @@
 Must not import anything but the standard library: it runs before the packages are there.
 """
 
-import glob
 import os
 import shutil
 import subprocess
@@ -23,7 +22,7 @@ class Need:
 
     def find(self) -> str | None:
         for name in self.names:
-            found = shutil.which(name) if "/" not in name else next(iter(sorted(glob.glob(name), reverse=True)), None)  # noqa: PTH207
+            found = shutil.which(name) if "/" not in name else max(map(str, Path("/").glob(name[1:])), default=None)
             if found:
                 return found
         return None
@@ -60,14 +59,20 @@ def install() -> int:
         return 0
     packages = sorted({p for name in lacking for p in NEEDS[name].packages})
     if os.geteuid() != 0 or not Path("/etc/debian_version").exists() or shutil.which("apt-get") is None:
-        print(f"MISSING, its tests are skipped: {', '.join(lacking)} (Debian: {' '.join(packages)})", file=sys.stderr)
+        print(
+            f"MISSING, its tests are skipped: {', '.join(lacking)} (Debian: {' '.join(packages)})",
+            file=sys.stderr,
+        )
         return 0
     print(f"Installing {' '.join(packages)} …", flush=True)
     apt = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq"]
     env = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    subprocess.run([*apt, "update"], env=env, check=True)  # noqa: S603
-    subprocess.run(  # noqa: S603
-        [*apt, "install", "-y", "--no-install-recommends", *packages], env=env, check=True, stdout=subprocess.DEVNULL
+    subprocess.run([*apt, "update"], env=env, check=True)
+    subprocess.run(
+        [*apt, "install", "-y", "--no-install-recommends", *packages],
+        env=env,
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     return 0
 
