@@ -26,7 +26,11 @@ CELL_STATES: Mapping[str, str] = {
 }
 
 
-class Resource(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
+    """Base of all rows. `gc=False`: they are trees, and a large fleet has hundreds of thousands of them."""
+
+
+class Resource(Row, frozen=True):
     """One extended resource that gives GPUs on one node, in slots (whole GPUs, shares or MIG instances)."""
 
     name: str  # "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "amd.com/gpu" …
@@ -39,7 +43,7 @@ class Resource(Struct, frozen=True):
     mig: bool = False
 
 
-class Condition(Struct, frozen=True):
+class Condition(Row, frozen=True):
     type: str
     status: str  # True, False, Unknown
     reason: str = ""
@@ -47,7 +51,7 @@ class Condition(Struct, frozen=True):
     since_at: float | None = None
 
 
-class NodeRow(Struct, frozen=True):
+class NodeRow(Row, frozen=True):
     """One node as the map, the node page and the API show it. Key: node name."""
 
     name: str
@@ -83,7 +87,7 @@ class NodeRow(Struct, frozen=True):
     address: str = ""  # InternalIP
 
 
-class PodRow(Struct, frozen=True):
+class PodRow(Row, frozen=True):
     """One pod that holds GPUs, wants GPUs, or is bound to a node. Key: "namespace/name"."""
 
     uid: str
@@ -114,7 +118,7 @@ class PodRow(Struct, frozen=True):
     terminating_at: float | None = None  # deletionTimestamp: the end of its grace, in the future at first
 
 
-class WorkloadRow(Struct, frozen=True):
+class WorkloadRow(Row, frozen=True):
     """A top owner of pods. Key: "Kind/namespace/name"."""
 
     kind: str
@@ -134,7 +138,7 @@ class WorkloadRow(Struct, frozen=True):
     created_at: float | None = None
 
 
-class ProductRow(Struct, frozen=True):
+class ProductRow(Row, frozen=True):
     """Totals of whole GPUs of one product. Never summed with another product as a percentage. Key: product short name."""
 
     product: str
@@ -149,7 +153,7 @@ class ProductRow(Struct, frozen=True):
     fragmentation: tuple[tuple[int, float | None], ...] = ()  # (k, 1 - k·slots_k/free); None when nothing is free
 
 
-class FleetRow(Struct, frozen=True):
+class FleetRow(Row, frozen=True):
     """Totals of the cluster. One row with the key "fleet"."""
 
     nodes: int = 0
@@ -177,10 +181,10 @@ class FleetRow(Struct, frozen=True):
     cells: tuple[tuple[str, int], ...] = ()  # (state name, count) over the whole map, for the legend
 
 
-class AttentionRow(Struct, frozen=True):
+class AttentionRow(Row, frozen=True):
     """Something that needs a person. Key: "kind:subject". Its words are the screens' job: kind and facts only."""
 
-    kind: str  # node-unreachable, node-not-ready, gpus-withdrawn, over-committed, pods-waiting, workload-short, cordoned, claims …
+    kind: str  # a key of `attention.RANKS`: node-unreachable, gpus-withdrawn, pods-waiting …
     level: str  # bad, warn, drain
     rank: int  # lower is more urgent; ties by since_at, then subject
     subject: str  # node name, workload or pod key
@@ -199,5 +203,14 @@ class Snapshot(Struct, frozen=True):
     workloads: dict[str, WorkloadRow]
     attention: dict[str, AttentionRow]
 
+
+TABLES: Mapping[str, type[Row]] = {
+    "fleet": FleetRow,
+    "products": ProductRow,
+    "nodes": NodeRow,
+    "pods": PodRow,
+    "workloads": WorkloadRow,
+    "attention": AttentionRow,
+}
 
 EMPTY = Snapshot(fleet={}, products={}, nodes={}, pods={}, workloads={}, attention={})

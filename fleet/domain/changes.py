@@ -1,0 +1,217 @@
+"""What screens see of a change: versions, deltas between two snapshots, and the part of both that one screen needs.
+
+Owns the wire contract between the watch worker and every browser: `apply(old, diff(old, new)) == new`. Rows are at display
+precision already, so whatever differs is visible. Must not know sockets, stores or who looks.
+
+A delta travels as columns: rows that changed in the same fields form a group of ids and, per field, the values in the order of
+the ids. A row that is new to the receiver carries every field.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from fleet.domain.picture import TABLES, AttentionRow, PodRow, Row, Snapshot
+
+Tables = Mapping[str, Mapping[str, Row]]
+Placed = Mapping[str, PodRow] | Mapping[str, AttentionRow]
+
+
+class Version(Struct, frozen=True, order=True):
+    """Which picture: each new writer takes a new epoch, n counts its deltas."""
+
+    epoch: int
+    n: int
+
+
+class Group(Struct, frozen=True):
+    """Rows that changed in the same fields: `set[field][i]` is the new value of row `ids[i]`."""
+
+    ids: tuple[str, ...]
+    set: dict[str, list[Any]]
+
+
+class TableDelta(Struct, frozen=True):
+    groups: tuple[Group, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+class Delta(Struct, frozen=True):
+    """What changed, by table; tables without a change are absent."""
+
+    tables: dict[str, TableDelta]
+
+
+class Screen(StrEnum):
+    FLEET = "fleet"
+    NODE = "node"
+
+
+class View(Struct, frozen=True):
+    """What one page shows: the fleet, or one node."""
+
+    screen: Screen
+    node: str = ""
+
+
+FLEET_TABLES = ("fleet", "products", "nodes", "attention")
+
+
+def diff(old: Snapshot, new: Snapshot) -> Delta | None:
+    """What leads from `old` to `new`; None when no screen would show a difference."""
+    tables = {name: _table_diff(getattr(old, name), getattr(new, name)) for name in TABLES}
+    changed = {name: delta for name, delta in tables.items() if delta.groups or delta.gone}
+    return Delta(changed) if changed else None
+
+
+def apply(old: Snapshot, delta: Delta) -> Snapshot:
+    """The snapshot that `delta` leads to. Raises ValueError when the delta does not fit (it was made for another snapshot)."""
+    changed = {name: _table_applied(TABLES[name], getattr(old, name), found) for name, found in delta.tables.items()}
+    return structs.replace(old, **changed)
+
+
+def rows(snapshot: Snapshot, view: View) -> dict[str, dict[str, Row]]:
+    """The rows that a screen needs, by table; every table of the view is there, also when it is empty."""
+    if view.screen is Screen.FLEET:
+        return {name: dict(getattr(snapshot, name)) for name in FLEET_TABLES}
+    pods = {key: pod for key, pod in snapshot.pods.items() if pod.node == view.node}
+    owners = {pod.workload for pod in pods.values()}
+    return {
+        "fleet": dict(snapshot.fleet),
+        "nodes": {key: row for key, row in snapshot.nodes.items() if key == view.node},
+        "pods": dict(pods),
+        "workloads": {key: snapshot.workloads[key] for key in sorted(owners) if key in snapshot.workloads},
+        "attention": {key: row for key, row in snapshot.attention.items() if row.node == view.node},
+    }
+
+
+def filtered(delta: Delta, view: View, old: Snapshot, new: Snapshot) -> Delta | None:
+    """The part of `delta` (which leads from `old` to `new`) that leads from `rows(old, view)` to `rows(new, view)`.
+
+    A row that enters the view (a pod that gets bound to its node) comes whole; one that leaves it is gone.
+    """
+    if view.screen is Screen.FLEET:
+        tables = {name: found for name, found in delta.tables.items() if name in FLEET_TABLES}
+    else:
+        tables = _node_tables(delta, view.node, old, new)
+    return Delta(tables) if tables else None
+
+
+def encode(value: Delta | Tables) -> bytes:
+    """JSON as it goes over the socket: of a delta, or of the tables of a view."""
+    return _ENCODER.encode(value)
+
+
+def decode(data: bytes) -> Delta:
+    """A delta from its JSON. Raises ValueError."""
+    return _DECODER.decode(data)
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Delta)
+
+
+def _table_diff(old: Mapping[str, Row], new: Mapping[str, Row]) -> TableDelta:
+    if old is new:
+        return TableDelta()
+    changed = [key for key, row in new.items() if old.get(key) is not row]
+    gone = old.keys() - new.keys() if changed or len(new) != len(old) else ()
+    return TableDelta(_groups(changed, old, new), tuple(sorted(gone)))
+
+
+def _groups(keys: Iterable[str], old: Mapping[str, Row], new: Mapping[str, Row]) -> tuple[Group, ...]:
+    """The rows `keys` of `new` as columns, each with the fields in which it differs from `old`."""
+    by_fields: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for key in keys:
+        fields = _changed_fields(old.get(key), new[key])
+        if fields:
+            by_fields[fields].append(key)
+    return tuple(_group(fields, sorted(by_fields[fields]), new) for fields in sorted(by_fields))
+
+
+def _group(fields: tuple[str, ...], keys: list[str], table: Mapping[str, Row]) -> Group:
+    found = [table[key] for key in keys]
+    return Group(tuple(keys), {field: [getattr(row, field) for row in found] for field in fields})
+
+
+def _changed_fields(old: Row | None, new: Row) -> tuple[str, ...]:
+    fields = new.__struct_fields__
+    if old is None:
+        return fields
+    return tuple(field for field in fields if getattr(old, field) != getattr(new, field))
+
+
+def _table_applied(row_type: type[Row], old: Mapping[str, Row], delta: TableDelta) -> dict[str, Row]:
+    table = dict(old)
+    for key in delta.gone:
+        table.pop(key, None)
+    for group in delta.groups:
+        for key, values in _rows_of(group):
+            table[key] = _row_applied(row_type, table.get(key), key, values)
+    return table
+
+
+def _rows_of(group: Group) -> Iterator[tuple[str, dict[str, Any]]]:
+    columns = list(group.set.items())
+    for i, key in enumerate(group.ids):
+        yield key, {field: values[i] for field, values in columns}
+
+
+def _row_applied(row_type: type[Row], old: Row | None, key: str, values: dict[str, Any]) -> Row:
+    """The row with its new values, which may be the structs of this process or what JSON made of them."""
+    if old is None and len(values) < len(row_type.__struct_fields__):
+        raise ValueError(f"delta changes {key!r}, which is not in the table")
+    known = structs.asdict(old) if old is not None else {}
+    return msgspec.convert(known | values, row_type)
+
+
+def _node_tables(delta: Delta, node: str, old: Snapshot, new: Snapshot) -> dict[str, TableDelta]:
+    touched = {name: _touched(delta, name) for name in TABLES}
+    found = {
+        "fleet": delta.tables.get("fleet", TableDelta()),
+        "nodes": _part(touched["nodes"], old.nodes, new.nodes, {node}, {node}),
+        "pods": _placed_part(node, touched["pods"], old.pods, new.pods),
+        "workloads": _workloads_part(node, touched, old, new),
+        "attention": _placed_part(node, touched["attention"], old.attention, new.attention),
+    }
+    return {name: part for name, part in found.items() if part.groups or part.gone}
+
+
+def _touched(delta: Delta, table: str) -> set[str]:
+    found = delta.tables.get(table, TableDelta())
+    return {key for group in found.groups for key in group.ids} | set(found.gone)
+
+
+def _placed_part(node: str, keys: Collection[str], old: Placed, new: Placed) -> TableDelta:
+    return _part(keys, old, new, _placed_on(node, keys, old), _placed_on(node, keys, new))
+
+
+def _placed_on(node: str, keys: Iterable[str], table: Placed) -> set[str]:
+    return {key for key in keys if key in table and table[key].node == node}
+
+
+def _workloads_part(node: str, touched: Mapping[str, set[str]], old: Snapshot, new: Snapshot) -> TableDelta:
+    """Workloads enter and leave the view with their pods here, so their own changes alone do not tell."""
+    before = {old.pods[key].workload for key in _placed_on(node, touched["pods"], old.pods)}
+    after = {new.pods[key].workload for key in _placed_on(node, touched["pods"], new.pods)}
+    keys = touched["workloads"] | before | after
+    if not keys:
+        return TableDelta()
+    return _part(keys, old.workloads, new.workloads, _owners_on(node, old), _owners_on(node, new))
+
+
+def _owners_on(node: str, snapshot: Snapshot) -> set[str]:
+    return {pod.workload for pod in snapshot.pods.values() if pod.node == node}
+
+
+def _part(
+    keys: Iterable[str], old: Mapping[str, Row], new: Mapping[str, Row], before: Collection[str], after: Collection[str]
+) -> TableDelta:
+    """The delta of the rows `keys` between what a view held (`before`) and what it holds now (`after`)."""
+    shown = {key: old[key] for key in keys if key in before and key in old}
+    wanted = {key: new[key] for key in keys if key in after and key in new}
+    return _table_diff(shown, wanted)

@@ -1,0 +1,400 @@
+"""The Kubernetes objects that we read, as typed structs with only the fields used.
+
+Owns the shape of the API's JSON: attribute names are the API's in snake case, an absent field has the API's zero value,
+`None` says that it was absent. Quantities stay text (`quantities` reads them). Must not decide anything
+about what the objects mean. `kube` decodes them and offers them under its own name.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct, field
+
+
+class Part(Struct, frozen=True, gc=False, rename="camel"):
+    """Base of every struct here. `gc=False`: they are trees, and a fleet has a million of them."""
+
+
+class OwnerReference(Part, frozen=True):
+    kind: str
+    name: str
+    uid: str = ""
+    controller: bool = False
+
+
+class Metadata(Part, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class Object(Part, frozen=True):
+    """Base of the kinds."""
+
+    metadata: Metadata
+
+    @property
+    def key(self) -> str:
+        """ "namespace/name", or the name alone where the kind has no namespaces."""
+        return f"{self.metadata.namespace}/{self.metadata.name}" if self.metadata.namespace else self.metadata.name
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The one owner that manages this object."""
+        return next((o for o in self.metadata.owner_references if o.controller), None)
+
+
+class Condition(Part, frozen=True):
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class Requirement(Part, frozen=True):
+    """One of a selector's `matchExpressions`."""
+
+    key: str
+    operator: str  # In, NotIn, Exists, DoesNotExist
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Part, frozen=True):
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[Requirement, ...] = ()
+
+
+# Nodes
+
+
+class Taint(Part, frozen=True):
+    key: str
+    effect: str
+    value: str = ""
+    time_added: datetime | None = None
+
+
+class ManagedSpec(Part, frozen=True):
+    unschedulable: dict[str, str] | None = field(default=None, name="f:unschedulable")
+
+
+class ManagedFields(Part, frozen=True):
+    spec: ManagedSpec = field(default=ManagedSpec(), name="f:spec")
+
+
+class ManagedEntry(Part, frozen=True):
+    """Who set which fields; of the fields we read the cordon alone."""
+
+    manager: str = ""
+    time: datetime | None = None
+    fields: ManagedFields = field(default=ManagedFields(), name="fieldsV1")
+
+
+class NodeMetadata(Metadata, frozen=True):
+    managed_fields: tuple[ManagedEntry, ...] = ()
+
+
+class NodeSpec(Part, frozen=True):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeAddress(Part, frozen=True):
+    type: str
+    address: str
+
+
+class NodeInfo(Part, frozen=True):
+    boot_id: str = field(default="", name="bootID")
+    kernel_version: str = ""
+    os_image: str = ""
+    container_runtime_version: str = ""
+    kubelet_version: str = ""
+
+
+class NodeStatus(Part, frozen=True):
+    capacity: dict[str, str] = {}
+    allocatable: dict[str, str] = {}
+    conditions: tuple[Condition, ...] = ()
+    addresses: tuple[NodeAddress, ...] = ()
+    node_info: NodeInfo = NodeInfo()
+
+
+class Node(Object, frozen=True):
+    metadata: NodeMetadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+# Pods
+
+
+class Requests(Part, frozen=True):
+    """A container's `resources`."""
+
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+
+
+class Container(Part, frozen=True):
+    name: str
+    resources: Requests = Requests()
+    restart_policy: str = ""  # "Always" makes an init container a sidecar
+
+
+class Named(Part, frozen=True):
+    """Anything of which only the name counts, such as a resource claim (dynamic resource allocation)."""
+
+    name: str
+
+
+class Volume(Part, frozen=True):
+    name: str
+    empty_dir: dict[str, str] | None = None
+
+
+class PodSpec(Part, frozen=True):
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    node_selector: dict[str, str] = {}
+    termination_grace_period_seconds: int | None = None
+    resource_claims: tuple[Named, ...] = ()
+
+
+class Waiting(Part, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(Part, frozen=True):
+    """Its presence is all that is asked."""
+
+
+class Terminated(Part, frozen=True):
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+
+
+class ContainerState(Part, frozen=True):
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Part, frozen=True):
+    name: str = ""
+    ready: bool = False
+    started: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(Part, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    conditions: tuple[Condition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Object, frozen=True):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+# Controllers
+
+
+class PodTemplate(Part, frozen=True):
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+
+
+class DeploymentSpec(Part, frozen=True):
+    replicas: int = 1
+    paused: bool = False
+    template: PodTemplate = PodTemplate()
+
+
+class DeploymentStatus(Part, frozen=True):
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Deployment(Object, frozen=True):
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+
+class ReplicatedSpec(Part, frozen=True):
+    """What a ReplicaSet and a StatefulSet ask for."""
+
+    replicas: int = 1
+    template: PodTemplate = PodTemplate()
+
+
+class ReplicaSetStatus(Part, frozen=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+
+
+class ReplicaSet(Object, frozen=True):
+    spec: ReplicatedSpec = ReplicatedSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class StatefulSetStatus(Part, frozen=True):
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    update_revision: str = ""
+
+
+class StatefulSet(Object, frozen=True):
+    spec: ReplicatedSpec = ReplicatedSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
+
+
+class DaemonSetSpec(Part, frozen=True):
+    template: PodTemplate = PodTemplate()
+
+
+class DaemonSetStatus(Part, frozen=True):
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
+    number_ready: int = 0
+    number_available: int = 0
+
+
+class DaemonSet(Object, frozen=True):
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+class JobSpec(Part, frozen=True):
+    parallelism: int = 1
+    completions: int | None = None
+    suspend: bool = False
+    template: PodTemplate = PodTemplate()
+
+
+class JobStatus(Part, frozen=True):
+    active: int = 0
+    ready: int = 0
+    succeeded: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Object, frozen=True):
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+# Traffic
+
+
+class ServiceSpec(Part, frozen=True):
+    selector: dict[str, str] = {}
+
+
+class Service(Object, frozen=True):
+    spec: ServiceSpec = ServiceSpec()
+
+
+class EndpointConditions(Part, frozen=True):
+    """`None` is unknown: consumers of slices read it as ready, as serving like `ready`, and as not terminating."""
+
+    ready: bool | None = None
+    serving: bool | None = None
+    terminating: bool | None = None
+
+
+class ObjectReference(Part, frozen=True):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Endpoint(Part, frozen=True):
+    addresses: tuple[str, ...] = ()
+    conditions: EndpointConditions = EndpointConditions()
+    node_name: str = ""
+    target_ref: ObjectReference | None = None
+
+
+class EndpointSlice(Object, frozen=True):
+    """Belongs to the Service that its label kubernetes.io/service-name names."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+# Budgets and events
+
+
+class BudgetSpec(Part, frozen=True):
+    """`selector`: absent selects nothing, empty selects everything in the namespace (policy/v1)."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class BudgetStatus(Part, frozen=True):
+    observed_generation: int = 0
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+
+
+class Budget(Object, frozen=True):
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class Series(Part, frozen=True):
+    count: int = 0
+    last_observed_time: datetime | None = None
+
+
+class Occurrence(Object, frozen=True):
+    """An Event of core/v1 (`Event` is what a followed kind reports)."""
+
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int = 0
+    event_time: datetime | None = None
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+    series: Series | None = None
+    reporting_component: str = ""
+
+    @property
+    def last_at(self) -> float | None:
+        """When it happened last: schedulers set `eventTime`, kubelets the timestamps, repeated ones the series."""
+        repeated = self.series.last_observed_time if self.series else None
+        return seconds(repeated or self.last_timestamp or self.event_time or self.first_timestamp)
+
+
+def seconds(moment: datetime | None) -> float | None:
+    """A moment of the API as seconds since 1970."""
+    return None if moment is None else moment.timestamp()
