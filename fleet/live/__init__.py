@@ -1,0 +1,44 @@
+"""The picture store: what is, published by one writer per cluster and read by every screen.
+
+Owns where pictures are kept (Redis, or this process's memory) and the notices that go out with them. Must not know Kubernetes or
+people, and holds nothing that cannot come back by itself.
+"""
+
+import asyncio
+import functools
+
+from django.conf import settings
+
+from fleet.live.notices import GROUP, Notices
+from fleet.live.picture_memory import MemoryPicture
+from fleet.live.published import Lease, Picture, PictureError, Published, Pulse
+
+__all__ = [
+    "GROUP",
+    "Lease",
+    "MemoryPicture",
+    "Picture",
+    "PictureError",
+    "Published",
+    "Pulse",
+    "attach",
+    "notices",
+    "picture",
+]
+
+notices = Notices()
+
+
+def attach(loop: asyncio.AbstractEventLoop) -> None:
+    """The web server of this process runs on `loop`: notices go out there. Call before anything is published."""
+    notices.attach(loop)
+
+
+@functools.cache
+def picture() -> Picture:
+    """This process's store, as the settings choose it."""
+    if settings.VIGIE_REDIS_URL:
+        from fleet.live.picture_redis import RedisPicture
+
+        return RedisPicture(settings.VIGIE_REDIS_URL, notices.send)
+    return MemoryPicture(notices.send)

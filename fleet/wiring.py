@@ -1,0 +1,72 @@
+"""From the settings to the clusters of this site: the only place that chooses adapters.
+
+Owns one adapter per cluster and process, and the Event that asks every waiting task of the process to end. Must not do
+anything to a cluster, and reads of a kubeconfig the names of its contexts alone.
+"""
+
+import functools
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from fleet.ports import Cluster
+
+IN_CLUSTER = "in-cluster"  # in place of a kubeconfig's path: the service account of this pod
+
+# Set once, when the process has to stop; every wait in a task honours it.
+stopping = threading.Event()
+
+
+@dataclass(frozen=True)
+class Site:
+    """One cluster and what may be done to it. The cluster's name is the name of its context."""
+
+    name: str
+    cluster: Cluster
+    actions: bool  # whether Vigie may change it
+
+
+def sites() -> list[str]:
+    """Names of the configured clusters, in the order of the settings or of the file; none when no kubeconfig is set.
+
+    Raises ImproperlyConfigured when the file cannot be read or lacks a context that was asked for.
+    """
+    if settings.VIGIE_KUBECONFIG == IN_CLUSTER:
+        return list(settings.VIGIE_CONTEXTS) or [IN_CLUSTER]
+    if not settings.VIGIE_KUBECONFIG:
+        return []
+    found = _contexts(settings.VIGIE_KUBECONFIG)
+    if missing := [name for name in settings.VIGIE_CONTEXTS if name not in found]:
+        raise ImproperlyConfigured(f"the kubeconfig has no context {', '.join(missing)}")
+    return list(settings.VIGIE_CONTEXTS) or found
+
+
+@functools.cache
+def site(name: str) -> Site:
+    """The cluster `name` of this process. Raises LookupError for a name that is not configured."""
+    if name not in sites():
+        raise LookupError(f"no cluster {name!r} is configured")
+    from fleet.adapters.cluster_kubernetes import KubernetesCluster
+
+    in_cluster = settings.VIGIE_KUBECONFIG == IN_CLUSTER
+    cluster = KubernetesCluster(name, None if in_cluster else settings.VIGIE_KUBECONFIG)
+    return Site(name, cluster, name in settings.VIGIE_ACTIONS)
+
+
+def _contexts(path: str) -> list[str]:
+    """Context names of a kubeconfig, or of several joined like in $KUBECONFIG. The file holds secrets: errors do not quote it."""
+    names: dict[str, None] = {}
+    for part in filter(None, path.split(os.pathsep)):
+        try:
+            content = yaml.safe_load(Path(part).expanduser().read_text())
+            names |= dict.fromkeys(entry["name"] for entry in content["contexts"])
+        except OSError as error:
+            raise ImproperlyConfigured(f"cannot read the kubeconfig {part}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError):
+            raise ImproperlyConfigured(f"{part} is not a kubeconfig") from None
+    return list(names)
