@@ -48,7 +48,7 @@ class Start:
 
     @property
     def home(self) -> Path:
-        return ROOT / ".vigie" / ("rehearsal" if self.rehearsal else "cluster")
+        return running.STATE / ("rehearsal" if self.rehearsal else "cluster")
 
     @property
     def address(self) -> str:
@@ -88,6 +88,8 @@ def parse(argv: list[str]) -> Start:
     parser.add_argument("--redis", action="store_true", help="run as separate processes on a Redis server of its own")
     parser.add_argument("--redis-url", default="", help="run as separate processes on this Redis server")
     o = parser.parse_args(argv)
+    if not 0 < o.port < 65536:
+        parser.error(f"a port lies between 1 and 65535, not {o.port}")
     if o.context and not o.kubeconfig:
         parser.error("a context needs a kubeconfig")
     return Start(o.host, o.port, o.hosts, o.kubeconfig, o.context, o.redis and not o.redis_url, o.redis_url)
@@ -117,7 +119,7 @@ def up(start: Start, supervisor: Supervisor) -> int:
     with (start.home / "lock").open() as lock:
         claim(start, lock.fileno())
         check_port(start)
-        say(f"Home is {start.home.relative_to(ROOT)}, logs are in its folder logs.")
+        say(f"Home is {shown(start.home)}, logs are in its folder logs.")
         env = environment(start)
         begin = time.monotonic()
         if start.rehearsal:
@@ -149,7 +151,7 @@ def claim(start: Start, lock: int) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise StartError(f"Vigie already runs on {start.home.relative_to(ROOT)}; stop it first") from error
+        raise StartError(f"Vigie already runs on {shown(start.home)}; stop it first") from error
 
 
 def check_port(start: Start) -> None:
@@ -196,6 +198,11 @@ def environment(start: Start) -> dict[str, str]:
 def shareable(env: dict[str, str]) -> dict[str, str]:
     """What `manage.py token` and the like need to find this instance; the Redis and database addresses hold passwords."""
     return {k: v for k, v in env.items() if k.startswith("VIGIE_")}
+
+
+def shown(path: Path) -> Path:
+    """A path as somebody in the checkout would type it."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def free_port() -> int:
@@ -297,7 +304,7 @@ def welcome(start: Start, people: dict[str, str], write: Callable[[str], None] =
     write(f"  Vigie    {start.address}")
     if start.rehearsal:
         write("  sign in  " + ", ".join(REHEARSAL_ACCOUNTS) + "   (password = name)")
-        write(f"  kubectl  KUBECONFIG={(start.home / 'kubeconfig').relative_to(ROOT)} kubectl get nodes")
+        write(f"  kubectl  KUBECONFIG={shown(start.home / 'kubeconfig')} kubectl get nodes")
     elif people.get("link"):
         write(f"  first account, once, within 24 h: {start.address.rstrip('/')}{people['link']}")
     write("  Ctrl-C stops everything.")
