@@ -1,0 +1,39 @@
+"""The clusters that this Vigie watches, as the web face asks for them.
+
+Owns nothing: names come from the wiring, the picture from its store. Reading may block, so event loops call this in a thread.
+"""
+
+import functools
+
+from django.conf import settings
+
+from fleet import live, wiring
+from fleet.live import Published
+
+
+class UnknownClusterError(LookupError):
+    """No cluster of this name is configured."""
+
+
+def names() -> list[str]:
+    """Configured clusters, in the order of the kubeconfig; the first one is the default."""
+    return list(_names((settings.VIGIE_KUBECONFIG, settings.VIGIE_CONTEXTS)))
+
+
+@functools.cache
+def _names(_settings: object) -> tuple[str, ...]:
+    """The file is read once per process: which clusters are watched changes with a restart only."""
+    return tuple(wiring.sites())
+
+
+def chosen(name: str = "") -> str:
+    """The cluster that somebody asked for, "" for the default. Raises UnknownClusterError."""
+    known = names()
+    if (name and name not in known) or not known:
+        raise UnknownClusterError(name)
+    return name or known[0]
+
+
+def published(name: str) -> Published | None:
+    """What is known of a cluster; None before its first snapshot."""
+    return live.picture().read(name)

@@ -1,0 +1,95 @@
+"""What a refusal looks like: a page for people, problem details (RFC 9457) for programs.
+
+Owns the answers to requests that no view answers. Must not decide who is refused, nor show anything of what went wrong inside.
+"""
+
+from http import HTTPStatus
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+
+PROBLEM = "application/problem+json"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Problem details. Some carry further members."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def problem(status: HTTPStatus, detail: str, *, headers: dict[str, str] | None = None, **more: object) -> HttpResponse:
+    """Problem details: `more` are members of their own, beside the standard ones."""
+    body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail, **more}
+    return HttpResponse(msgspec.json.encode(body), status=status, content_type=PROBLEM, headers=headers)
+
+
+def unauthorised() -> HttpResponse:
+    """For programs; people are sent to the sign-in page instead."""
+    detail = "Sign in, or send an API token that is valid: Authorization: Bearer …"
+    return problem(HTTPStatus.UNAUTHORIZED, detail, headers={"WWW-Authenticate": 'Bearer realm="vigie"'})
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001  (Django's handlers have it)
+    return _answer(
+        request,
+        HTTPStatus.FORBIDDEN,
+        _("Your role does not allow this"),
+        _("Ask somebody who manages accounts for the role that you need, then sign in again."),
+    )
+
+
+def forged(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001  (Django passes it by name)
+    """Django's CSRF check failed: mostly a form that was open while its session ended."""
+    return _answer(
+        request,
+        HTTPStatus.FORBIDDEN,
+        _("This form is out of date"),
+        _("Nothing was changed. Open the page again, then repeat what you wanted to do."),
+    )
+
+
+def malformed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001  (Django's handlers have it)
+    return _answer(
+        request,
+        HTTPStatus.BAD_REQUEST,
+        _("This request is not understood"),
+        _("Check the address. The host name may be one that Vigie is not set up to answer."),
+    )
+
+
+def missing(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001  (Django's handlers have it)
+    return _answer(
+        request,
+        HTTPStatus.NOT_FOUND,
+        _("There is nothing at this address"),
+        _("It may have been removed, or the address is wrong."),
+    )
+
+
+def spent(request: HttpRequest) -> HttpResponse:
+    return _answer(
+        request,
+        HTTPStatus.GONE,
+        _("This link no longer works"),
+        _("It was used, it is older than a day, or a newer one was made. Ask for another: manage.py user link NAME."),
+    )
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    return _answer(
+        request,
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        _("This page could not be built"),
+        _("Nothing was changed in the cluster. The log of Vigie says why."),
+    )
+
+
+def _answer(request: HttpRequest, status: HTTPStatus, heading: str, text: str) -> HttpResponse:
+    if request.path_info.startswith("/api/"):
+        return problem(status, f"{heading}. {text}")
+    return render(request, "error.html", {"status": status.value, "heading": heading, "text": text}, status=status)

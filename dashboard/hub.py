@@ -1,0 +1,160 @@
+"""The hub: one per web process; hears every change once and hands each cluster's feed what concerns it.
+
+Owns the single subscription to the channel layer, reading the picture again after a gap, and closing the sockets of sessions that
+ended. Must not touch the database or the API server itself; reading the picture goes through a thread.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from dashboard.feeds import Farewell, Feed, Held, Socket
+
+log = structlog.get_logger(__name__)
+
+GROUP = "picture"
+PULSE_AFTER_S = 1.0  # of the writer's silence; with the tick a page hears something at least every two seconds
+TICK_S = 1.0
+CHECK_SESSIONS_EVERY_S = 10.0  # a session that ended closes its sockets within 30 s: this and one query
+RETRY_AFTER_S = 1.0
+WAITING_MESSAGES = 1000  # kept while the picture is read; more of them make the read worthless anyway
+
+
+class Layer(Protocol):
+    """The part of a channel layer that one subscription needs."""
+
+    async def new_channel(self) -> str: ...
+    async def group_add(self, group: str, channel: str) -> None: ...
+    async def receive(self, channel: str) -> dict[str, Any]: ...
+
+
+Read = Callable[[str], Held | None]  # blocking; None before the first snapshot
+Check = Callable[[Collection[str]], Awaitable[Mapping[str, Farewell]]]  # session keys → those that have ended, and why
+
+
+class Hub:
+    """All sockets of one process, on one event loop. Starts with the first socket."""
+
+    def __init__(self, layer: Layer, read: Read, check: Check, now: Callable[[], float] = time.time) -> None:
+        self._layer = layer
+        self._read = read
+        self._check = check
+        self._now = now
+        self._feeds: dict[str, Feed] = {}
+        self._sockets: set[Socket] = set()
+        self._reading: dict[str, list[dict[str, Any]]] = {}  # cluster → messages that arrived while its picture is read
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._channel = ""
+
+    def join(self, socket: Socket) -> None:
+        """Send this socket a snapshot, then every change of its view, until it leaves."""
+        if not self._tasks:
+            self._start(self._listen())
+            self._start(self._tick())
+        self._sockets.add(socket)
+        feed = self._feeds.get(socket.cluster)
+        if feed is None:
+            feed = self._feeds[socket.cluster] = Feed(self._now)
+        feed.join(socket)
+        self._refresh_if_stale(socket.cluster, feed)
+
+    def leave(self, socket: Socket) -> None:
+        self._sockets.discard(socket)
+        feed = self._feeds.get(socket.cluster)
+        if feed is not None:
+            feed.leave(socket)
+            if not feed.streams:
+                del self._feeds[socket.cluster]
+
+    async def stop(self) -> None:
+        """End the subscription; sockets are the server's to close."""
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def receive(self, message: dict[str, Any]) -> None:
+        """One message of the group: for a cluster that nobody looks at it is nothing."""
+        cluster = message["cluster"]
+        feed = self._feeds.get(cluster)
+        if feed is None:
+            return
+        if (waiting := self._reading.get(cluster)) is not None:
+            if len(waiting) < WAITING_MESSAGES:
+                waiting.append(message)
+            return
+        feed.receive(message)
+        self._refresh_if_stale(cluster, feed)
+
+    async def check_sessions(self) -> None:
+        """Close the sockets of everybody who has signed out, was disabled or lost the role since."""
+        ended = await self._check({socket.session for socket in self._sockets})
+        for socket in self._sockets:
+            if socket.session in ended:
+                socket.dismiss(ended[socket.session])
+
+    async def tick(self) -> None:
+        """What happens without a message: pulses while the writer is silent, another try where reading failed."""
+        if self._channel:
+            await self._layer.group_add(GROUP, self._channel)  # the in-memory layer forgets members after a while
+        for cluster, feed in self._feeds.items():
+            self._refresh_if_stale(cluster, feed)
+            if self._now() - feed.pulsed_at >= PULSE_AFTER_S:
+                feed.pulse()
+
+    def _start(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _listen(self) -> None:
+        """Hear the group for ever. A layer that fails is subscribed to again, and what was missed is read."""
+        while True:
+            try:
+                self._channel = await self._layer.new_channel()
+                await self._layer.group_add(GROUP, self._channel)
+                while True:
+                    self.receive(await self._layer.receive(self._channel))
+            except Exception:
+                log.exception("the channel layer failed; trying again", after_s=RETRY_AFTER_S)
+            self._channel = ""
+            for feed in self._feeds.values():
+                feed.stale = True
+            await asyncio.sleep(RETRY_AFTER_S)
+
+    async def _tick(self) -> None:
+        checked_at = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                await self.tick()
+                if time.monotonic() - checked_at >= CHECK_SESSIONS_EVERY_S:
+                    await self.check_sessions()
+                    checked_at = time.monotonic()
+            except Exception:
+                log.exception("the hub's tick failed; the next one tries again")
+
+    def _refresh_if_stale(self, cluster: str, feed: Feed) -> None:
+        if feed.stale and cluster not in self._reading:
+            self._reading[cluster] = []
+            self._start(self._refresh(cluster))
+
+    async def _refresh(self, cluster: str) -> None:
+        """Read the picture, then apply what arrived meanwhile; still stale when there is none, or when it could not be read."""
+        held = None
+        try:
+            held = await asyncio.to_thread(self._read, cluster)
+        except Exception:
+            log.exception("the picture cannot be read; the next tick tries again", cluster=cluster)
+        finally:
+            waiting = self._reading.pop(cluster)
+        feed = self._feeds.get(cluster)
+        if held is None or feed is None:
+            return
+        feed.adopt(held)
+        for message in waiting:
+            feed.receive(message)
+        self._refresh_if_stale(cluster, feed)

@@ -1,0 +1,62 @@
+"""How somebody becomes a signed-in person: sign-in, sign-out, and the page behind a one-time link.
+
+Owns these three addresses. Rules about accounts are in `accounts`, words of refusal in `forms`, the look in the templates.
+"""
+
+from typing import Any
+
+from django.contrib.auth import login
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.decorators import method_decorator
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.generic import FormView
+
+from dashboard import accounts, errors
+from dashboard.forms import SignInForm, WelcomeForm
+from dashboard.models import Invitation
+
+
+class SignIn(LoginView):
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+    template_name = "registration/login.html"
+
+
+class SignOut(LogoutView):
+    http_method_names = ("post", "options")
+
+
+@method_decorator(sensitive_post_parameters(), name="dispatch")
+class Welcome(FormView):  # type: ignore[type-arg]  # Django has no generic views at run time
+    """Looking at the page uses nothing up, since mail programs and chats look at links too; choosing a password does."""
+
+    form_class = WelcomeForm
+    template_name = "registration/welcome.html"
+    found: Invitation
+
+    def dispatch(self, request: HttpRequest, *args: Any, token: str, **kwargs: Any) -> HttpResponseBase:
+        found = accounts.invitation(token)
+        if found is None:
+            return errors.spent(request)
+        self.found = found
+        response = super().dispatch(request, *args, **kwargs)
+        # The address is a secret until it is used: it goes nowhere, not even to our own pages.
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "user": self.found.user}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(account=self.found.user, **kwargs)
+
+    def form_valid(self, form: WelcomeForm) -> HttpResponse:
+        try:
+            user = accounts.redeem(self.found, form.cleaned_data["password"], form.cleaned_data.get("username", ""))
+        except accounts.AccountError as error:
+            form.add_error(None, str(error))
+            return self.form_invalid(form)
+        login(self.request, user, "django.contrib.auth.backends.ModelBackend")
+        return redirect("home")

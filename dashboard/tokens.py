@@ -1,0 +1,61 @@
+"""API tokens: made, shown once, recognised, revoked.
+
+Owns what a secret looks like and how its digest is made; one-time links are made the same way. Must not know any page.
+"""
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from dashboard.models import ApiToken, Scope
+
+PREFIX = "vigie_"  # so that secret scanners and people recognise one
+USED_TO = timedelta(minutes=5)
+
+
+def secret(prefix: str = "") -> str:
+    """256 random bits, in characters that are safe in an address."""
+    return prefix + secrets.token_urlsafe(32)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def issue(user: User, name: str, days: int, now: datetime | None = None) -> tuple[str, ApiToken]:
+    """A new token with its secret, which is not stored and cannot be shown again."""
+    now = now or timezone.now()
+    text = secret(PREFIX)
+    token = ApiToken.objects.create(
+        user=user, name=name, digest=digest(text), created_at=now, expires_at=now + timedelta(days=days)
+    )
+    return text, token
+
+
+def revoke(pk: int, now: datetime | None = None) -> bool:
+    """False when there is no such token, or it was revoked before."""
+    return bool(ApiToken.objects.filter(pk=pk, revoked_at=None).update(revoked_at=now or timezone.now()))
+
+
+def recognise(header: str, now: datetime | None = None) -> ApiToken | None:
+    """The token of an Authorization header; None when it is unknown, expired, revoked, or its account is disabled.
+
+    The row is found by the digest, so how long it takes says nothing about a secret.
+    """
+    scheme, _, text = header.strip().partition(" ")
+    if scheme.lower() != "bearer" or not text:
+        return None
+    now = now or timezone.now()
+    live = ApiToken.objects.filter(revoked_at=None, expires_at__gt=now, user__is_active=True)
+    token = live.select_related("user").filter(digest=digest(text.strip())).first()
+    if token is not None and (token.last_used_at is None or token.last_used_at < now - USED_TO):
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token
+
+
+def covers(token: ApiToken, method: str) -> bool:
+    """Whether a token's scope allows a request of this HTTP method."""
+    return token.scope == Scope.READ and method in {"GET", "HEAD", "OPTIONS"}

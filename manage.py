@@ -1,0 +1,32 @@
+#!/usr/bin/env python
+"""Django's command line.
+
+Owns which settings a command sees: `up` starts without Django, and the commands for people find the instance that runs.
+"""
+
+import os
+import sys
+
+# These talk about the instance that somebody is looking at, so they follow it without any environment variable.
+FOLLOW_THE_RUNNING = ("token", "user")
+
+
+def main(argv: list[str]) -> int:
+    command = argv[1] if len(argv) > 1 else ""
+    if command == "up":
+        from dashboard import launcher
+
+        return launcher.main(argv[2:])
+    if command in FOLLOW_THE_RUNNING and "VIGIE_HOME" not in os.environ:
+        from dashboard import running
+
+        os.environ.update(running.environment())
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(argv)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
