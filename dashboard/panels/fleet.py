@@ -1,0 +1,292 @@
+"""The Fleet page: key numbers, legend, groups of nodes and the card of one node.
+
+Owns which facts of the picture are shown where and in which order. Must not hold wording (patterns.py) or rules about machines.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dashboard.panels.words import Age, Text, Value, say
+from fleet.domain.picture import CELL_STATES, FleetRow, NodeRow, ProductRow, Snapshot
+
+# The order of the legend; the first ones are always shown, the others while some GPU is in that state.
+STATES = ("busy", "free", "idle", "degraded", "failed", "draining", "cordoned", "unknown")
+ALWAYS = ("busy", "free", "cordoned", "unknown")
+GLYPHS = {"warn": "s-warn", "bad": "s-bad", "drain": "s-drain", "off": "s-off"}
+SILENT = "node-unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyNumber:
+    """One cell of the key numbers. `level` colours and adds a glyph; `node`, if given, is where its title leads."""
+
+    id: str
+    value: Value
+    unit: Text = ""
+    note: Text = ""
+    level: str = ""
+    node: str = ""
+
+    @property
+    def glyph(self) -> str:
+        return GLYPHS.get(self.level, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    state: str
+    fifths: str  # utilisation in fifths, "" not measured
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One node on the map."""
+
+    name: str
+    product: str
+    level: str
+    glyph: str
+    cells: tuple[Cell, ...]
+    words: Text
+    free: Text
+    label: Text  # for those who cannot see the cells
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The nodes of one pool in one zone."""
+
+    id: str
+    title: Text
+    sentence: Text
+    nodes: tuple[NodeRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    state: str
+    count: int
+    shown: bool
+
+    @property
+    def key(self) -> str:
+        return f"state.{self.state}"
+
+
+def key_numbers(snapshot: Snapshot) -> list[KeyNumber]:
+    fleet = snapshot.fleet.get("fleet", FleetRow())
+    return [
+        _available(fleet),
+        _free(fleet, snapshot.products),
+        _largest(fleet),
+        _room(fleet),
+        _fragmentation(fleet),
+        _waiting(fleet),
+        _not_ready(fleet),
+        _withdrawn(fleet),
+    ]
+
+
+def _available(fleet: FleetRow) -> KeyNumber:
+    taken = fleet.gpus - fleet.available
+    named = {"cordoned": fleet.cordoned, "silent": fleet.silent, "withdrawn": fleet.withdrawn}
+    rest = max(0, taken - sum(named.values()))
+    parts = tuple(say(f"kpi.{name}", n=n) for name, n in (*named.items(), ("closed", rest)) if n)
+    note = say("kpi.no-gpus") if not fleet.gpus else parts or say("kpi.all-available")
+    return KeyNumber("available", fleet.available, say("kpi.of", total=fleet.gpus), note)
+
+
+def _free(fleet: FleetRow, products: Mapping[str, ProductRow]) -> KeyNumber:
+    parts = tuple(
+        say("kpi.product", count=row.free, product=row.product)
+        for _, row in sorted(products.items(), key=lambda item: natural(item[0]))
+        if row.free and row.product
+    )
+    return KeyNumber("free", fleet.free, note=parts or ("" if fleet.free else say("kpi.none-free")))
+
+
+def _largest(fleet: FleetRow) -> KeyNumber:
+    if not fleet.largest_hole:
+        return KeyNumber("largest", 0, note=say("kpi.none-free"))
+    place = {"product": fleet.largest_hole_product, "node": fleet.largest_hole_node}
+    note = say("kpi.hole", **place) if fleet.largest_hole_product else fleet.largest_hole_node
+    return KeyNumber("largest", fleet.largest_hole, say("kpi.one-node"), note, node=fleet.largest_hole_node)
+
+
+def _room(fleet: FleetRow) -> KeyNumber:
+    """Pods of the largest size that fit now; the smaller sizes beside it."""
+    if not fleet.slots:
+        return KeyNumber("room", 0, note=say("kpi.none-free"))
+    *smaller, (size, most) = sorted(fleet.slots)
+    note = tuple(
+        say("kpi.room", count=count, size=k) if k > 1 else say("kpi.room-single", n=count)
+        for k, count in reversed(smaller)
+    )
+    return KeyNumber("room", most, say("kpi.times", size=size), note)
+
+
+def _fragmentation(fleet: FleetRow) -> KeyNumber:
+    known = [(k, share) for k, share in sorted(fleet.fragmentation) if share is not None]
+    if not known:
+        return KeyNumber("fragmentation", "–", note=say("kpi.not-applicable"))
+    *smaller, (size, share) = known
+    note = tuple(say("kpi.fragmented", percent=_percent(s), size=k) for k, s in reversed(smaller) if k > 1)
+    return KeyNumber("fragmentation", _percent(share), say("kpi.for-size", size=size), note)
+
+
+def _percent(share: float) -> Text:
+    return say("kpi.percent", n=int(share * 100 + 0.5))
+
+
+def _waiting(fleet: FleetRow) -> KeyNumber:
+    if not fleet.waiting_pods:
+        return KeyNumber("waiting", 0, note=say("kpi.no-wait"))
+    gpus = say("gpus", n=fleet.waiting_gpus)
+    since = fleet.waiting_since_at
+    note = say("kpi.oldest-unknown", gpus=gpus) if since is None else say("kpi.oldest", age=Age(since), gpus=gpus)
+    return KeyNumber("waiting", fleet.waiting_pods, note=note, level="warn")
+
+
+def _not_ready(fleet: FleetRow) -> KeyNumber:
+    n = fleet.nodes - fleet.nodes_ready
+    note = say("kpi.silent-gpus", n=fleet.silent) if n else say("kpi.all-ready")
+    return KeyNumber("not-ready", n, say("kpi.of-nodes", n=fleet.nodes), note, level="bad" if n else "")
+
+
+def _withdrawn(fleet: FleetRow) -> KeyNumber:
+    note = say("kpi.over", n=fleet.overcommit) if fleet.overcommit else say("kpi.no-over")
+    trouble = fleet.withdrawn or fleet.overcommit
+    return KeyNumber("withdrawn", fleet.withdrawn, note=note, level="warn" if trouble else "")
+
+
+def legend(fleet: FleetRow) -> list[LegendEntry]:
+    counts = dict(fleet.cells)
+    return [LegendEntry(state, counts.get(state, 0), state in ALWAYS or bool(counts.get(state))) for state in STATES]
+
+
+def map_size(fleet: FleetRow) -> Text:
+    return say("map.size", nodes=say("nodes", n=fleet.nodes), gpus=say("gpus", n=fleet.gpus))
+
+
+def claims(fleet: FleetRow) -> Text:
+    return say("map.claims", n=fleet.claims) if fleet.claims else ""
+
+
+def measured(nodes: Iterable[NodeRow]) -> bool:
+    """Whether GPU health is read on every node of the map that has GPUs."""
+    return all(node.measured for node in nodes if node.cells)
+
+
+def groups(nodes: Iterable[NodeRow]) -> list[Group]:
+    """By pool, then zone, then node name, as a person counts: node-2 before node-10."""
+    found: dict[tuple[str, str], list[NodeRow]] = {}
+    for node in sorted(nodes, key=lambda node: natural(node.name)):
+        found.setdefault((node.pool, node.zone), []).append(node)
+    order = sorted(found, key=lambda key: (natural(key[0]), natural(key[1])))
+    return [_group(pool, zone, tuple(found[pool, zone])) for pool, zone in order]
+
+
+def _group(pool: str, zone: str, nodes: tuple[NodeRow, ...]) -> Group:
+    return Group(group_id(pool, zone), place(pool, zone), group_sentence(nodes), nodes)
+
+
+def group_id(pool: str, zone: str) -> str:
+    """An element id: label values hold no slash and no blank."""
+    return re.sub(r"\s", "_", f"g-{pool}/{zone}")
+
+
+def place(pool: str, zone: str) -> Text:
+    if pool and zone:
+        return say("group.path", pool=pool, zone=zone)
+    return pool or zone or say("group.none")
+
+
+def group_sentence(nodes: Iterable[NodeRow]) -> Text:
+    nodes = tuple(nodes)
+    kinds = {(len(node.cells), node.product) for node in nodes}
+    total = sum(len(node.cells) for node in nodes)
+    slots, product = next(iter(kinds)) if len(kinds) == 1 else (0, "")
+    size: Text = say("group.even", n=len(nodes), slots=slots, product=product) if slots and product else ()
+    if not size:
+        size = (say("nodes", n=len(nodes)), say("gpus", n=total) if total else say("card.none"))
+    if not total:
+        return size
+    usable = [r for node in nodes if node.usable for r in node.resources]
+    available, free = sum(r.allocatable for r in usable), sum(r.free for r in usable)
+    return (size, say("group.available", available=available, total=total), say("group.free", n=free))
+
+
+def card(node: NodeRow) -> Card:
+    return Card(
+        name=node.name,
+        product=node.product,
+        level=node.level,
+        glyph=glyph(node),
+        cells=tuple(cells(node)),
+        words=reason(node) if node.level else ", ".join(node.gpu_workloads),
+        free=_free_words(node),
+        label=_label(node),
+    )
+
+
+def glyph(node: NodeRow) -> str:
+    """The mark that goes with the level; a silent node asks, a closed one is struck through."""
+    if node.level == "off" and node.reasons[:1] == (SILENT,):
+        return "s-unknown"
+    return GLYPHS.get(node.level, "")
+
+
+def cells(node: NodeRow) -> Iterator[Cell]:
+    for letter in node.cells:
+        yield Cell(CELL_STATES[letter], letter if letter.isdigit() else "")
+
+
+def _free_words(node: NodeRow) -> Text:
+    free = sum(r.free for r in node.resources)
+    return say("card.free", n=free) if free and node.usable and not node.level else ""
+
+
+def _label(node: NodeRow) -> Text:
+    if not node.cells:
+        return say("card.alt-none")
+    return say("card.alt", gpus=say("gpus", n=len(node.cells)), counts=counts(node))
+
+
+def counts(node: NodeRow) -> Text:
+    """How many of the node's cells are in which state."""
+    states = [CELL_STATES[letter] for letter in node.cells]
+    return tuple(say(f"count.{state}", n=states.count(state)) for state in STATES if state in states)
+
+
+def reason(node: NodeRow) -> Text:
+    """What is wrong with the node, in a few words: its most urgent reason."""
+    token = node.reasons[0] if node.reasons else ""
+    ready_since = next((c.since_at for c in node.conditions if c.type == "Ready"), None)
+    match token:
+        case "node-unreachable" | "node-not-ready" if ready_since is not None:
+            return say(f"card.{token}", age=Age(ready_since))
+        case "cordoned" if node.cordoned_at is not None:
+            return say("card.cordoned", age=Age(node.cordoned_at))
+        case "gpus-withdrawn":
+            return say("card.gpus-withdrawn", n=sum(r.capacity - r.allocatable for r in node.resources))
+        case "over-committed":
+            return say("card.over-committed", n=sum(r.overcommit for r in node.resources))
+    return say(f"card.{token}-short")
+
+
+def natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Sort key: runs of digits by their number, the rest by its characters. The browser sorts alike."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(len(p.lstrip("0")), p.lstrip("0")) if i % 2 else (0, p) for i, p in enumerate(parts)], name
+
+
+def products(nodes: Iterable[NodeRow]) -> list[str]:
+    """The GPU models on the map, for its filter."""
+    return sorted({node.product for node in nodes if node.product}, key=natural)
+
+
+def filtered_out(node: NodeRow, state: str, product: str) -> bool:
+    """Whether the filters hide the node: it must have a cell in that state, and be of that model."""
+    states = {CELL_STATES[letter] for letter in node.cells}
+    return (bool(state) and state not in states) or (bool(product) and product != node.product)

@@ -1,0 +1,217 @@
+"""The table of live sentences in English, the language of the message ids; `frontend/locale` holds the others.
+
+Owns wording only. One count per pattern, named `n`; sentences with several counts are put together from several patterns.
+"""
+
+from dataclasses import dataclass
+
+from django.utils.translation import gettext_noop as _
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A pattern with a singular and a plural, chosen by the value `n`."""
+
+    one: str
+    other: str
+
+
+# Named so that `makemessages` finds both forms.
+ngettext = Many
+
+STATES = {
+    "state.busy": _("Busy"),
+    "state.free": _("Free"),
+    "state.idle": _("Allocated, idle"),
+    "state.degraded": _("Degraded"),
+    "state.failed": _("Failed"),
+    "state.draining": _("Draining"),
+    "state.cordoned": _("Cordoned"),
+    "state.unknown": _("Unknown"),
+    "count.busy": ngettext("{n} busy", "{n} busy"),
+    "count.free": ngettext("{n} free", "{n} free"),
+    "count.idle": ngettext("{n} allocated but idle", "{n} allocated but idle"),
+    "count.degraded": ngettext("{n} degraded", "{n} degraded"),
+    "count.failed": ngettext("{n} failed", "{n} failed"),
+    "count.draining": ngettext("{n} draining", "{n} draining"),
+    "count.cordoned": ngettext("{n} cordoned", "{n} cordoned"),
+    "count.unknown": ngettext("{n} unknown", "{n} unknown"),
+}
+
+TIMES = {
+    "age.s": _("{n} s"),
+    "age.min": _("{n} min"),
+    "age.h": _("{n} h {min} min"),
+    "age.d": _("{n} d"),
+    "clock.day": _("{day} {month} {time}"),
+    "clock.year": _("{day} {month} {year}"),
+}
+
+KEY_NUMBERS = {
+    "kpi.of": _("/ {total}"),
+    "kpi.one-node": _("on one node"),
+    "kpi.of-nodes": ngettext("of {n} node", "of {n} nodes"),
+    "kpi.cordoned": ngettext("{n} cordoned", "{n} cordoned"),
+    "kpi.silent": ngettext("{n} on silent nodes", "{n} on silent nodes"),
+    "kpi.withdrawn": ngettext("{n} withdrawn", "{n} withdrawn"),
+    "kpi.closed": ngettext("{n} on closed nodes", "{n} on closed nodes"),
+    "kpi.all-available": _("none cordoned, silent or withdrawn"),
+    "kpi.no-gpus": _("no GPUs in this cluster"),
+    "kpi.product": _("{count} {product}"),
+    "kpi.none-free": _("nothing is free"),
+    "kpi.hole": _("{product}, on {node}"),
+    "kpi.times": _("× {size} GPUs"),
+    "kpi.room": _("{count} × {size}"),
+    "kpi.room-single": ngettext("{n} single", "{n} single"),
+    "kpi.percent": _("{n} %"),
+    "kpi.for-size": _("for {size} GPUs"),
+    "kpi.fragmented": _("{percent} for {size}"),
+    "kpi.not-applicable": _("nothing free to split"),
+    "kpi.oldest": _("oldest {age}, needs {gpus}"),
+    "kpi.oldest-unknown": _("oldest needs {gpus}"),
+    "kpi.no-wait": _("none waits"),
+    "kpi.all-ready": _("all nodes are Ready"),
+    "kpi.silent-gpus": ngettext("{n} GPU cannot be used", "{n} GPUs cannot be used"),
+    "kpi.over": ngettext("{n} over-committed", "{n} over-committed"),
+    "kpi.no-over": _("none over-committed"),
+    "gpus": ngettext("{n} GPU", "{n} GPUs"),
+    "nodes": ngettext("{n} node", "{n} nodes"),
+}
+
+MAP = {
+    "map.size": _("{nodes}, {gpus}"),
+    "map.shown": _("{nodes} shown"),
+    "map.claims": ngettext(
+        "GPUs by DRA not counted ({n} pod)",
+        "GPUs by DRA not counted ({n} pods)",
+    ),
+    "group.even": ngettext("{n} node × {slots} {product}", "{n} nodes × {slots} {product}"),
+    "group.available": _("{available} of {total} available"),
+    "group.free": ngettext("{n} free", "{n} free"),
+    "group.none": _("no pool or zone"),
+    "group.path": _("{pool} / {zone}"),
+    "card.none": _("no GPUs"),
+    "card.free": ngettext("{n} free", "{n} free"),
+    "card.alt": _(". {gpus}: {counts}."),
+    "card.alt-none": _(". No GPUs."),
+}
+
+# What a node's card says, by its most urgent reason; "-short" where its facts are not known.
+CARDS = {
+    "card.node-unreachable": _("Silent for {age}"),
+    "card.node-unreachable-short": _("Silent"),
+    "card.node-not-ready": _("Not Ready for {age}"),
+    "card.node-not-ready-short": _("Not Ready"),
+    "card.gpus-withdrawn": ngettext("{n} GPU withdrawn", "{n} GPUs withdrawn"),
+    "card.over-committed": ngettext("{n} GPU over-committed", "{n} GPUs over-committed"),
+    "card.cordoned": _("Cordoned {age}"),
+    "card.cordoned-short": _("Cordoned"),
+    "card.tainted-short": _("Closed by a taint"),
+}
+
+NODE = {
+    "node.ready": _("Ready"),
+    "node.not-measured": _("health not measured"),
+    "node.fine": _("Nothing about this node needs attention."),
+    "node.hardware": _("{count} × {product}"),
+    "node.gpu": _("GPU"),
+    "node.gpus-unknown": _("number of physical GPUs unknown"),
+    "node.gib": _("{n} GiB"),
+    "node.over": ngettext("{n} over-committed", "{n} over-committed"),
+    "node.withdrawn": ngettext("{n} withdrawn", "{n} withdrawn"),
+    "node.shared": _("several slots share one GPU"),
+    "node.mig": _("MIG instances"),
+    "node.ready-of": _("{ready} / {total}"),
+    "node.team": _("team {team}"),
+    "node.claims": ngettext("+ {n} DRA claim", "+ {n} DRA claims"),
+    "node.own-pods": ngettext("{n} of the node itself", "{n} of the node itself"),
+    "pods": ngettext("{n} pod", "{n} pods"),
+    "none": _("none"),
+    "yes": _("yes"),
+    "no": _("no"),
+    "not-applicable": _("not applicable"),
+    "table.resources": _("GPU resources of this node, in slots"),
+    "table.pods": _("Pods on this node"),
+    "table.conditions": _("Conditions that the kubelet reports"),
+    "column.resource": _("Resource"),
+    "column.capacity": _("Capacity"),
+    "column.allocatable": _("Allocatable"),
+    "column.allocated": _("Allocated"),
+    "column.free": _("Free"),
+    "column.note": _("Notes"),
+    "column.pod": _("Pod"),
+    "column.gpus": _("GPUs"),
+    "column.status": _("Status"),
+    "column.ready": _("Ready"),
+    "column.restarts": _("Restarts"),
+    "column.grace": _("Grace"),
+    "column.budget": _("Disruption budget"),
+    "column.empty-dir": _("emptyDir"),
+    "column.age": _("Age"),
+    "column.type": _("Condition"),
+    "column.reason": _("Reason"),
+    "column.since": _("Since"),
+    "fact.place": _("Pool / zone"),
+    "fact.memory": _("Memory per GPU"),
+    "fact.machine": _("Machine"),
+    "fact.address": _("Address"),
+    "fact.driver": _("Driver"),
+    "fact.cuda": _("CUDA"),
+    "fact.kubelet": _("Kubelet"),
+    "fact.runtime": _("Runtime"),
+    "fact.kernel": _("Kernel"),
+    "fact.os": _("Operating system"),
+    "fact.created": _("Joined"),
+    "fact.taints": _("Taints"),
+}
+
+# One title and one line of evidence per kind of the attention list.
+ATTENTION = {
+    "attention.open": _("Open {node}"),
+    "attention.stream": _("Changes of {kind} do not arrive"),
+    "evidence.stream": _("What is shown of them may be old. {reason}"),
+    "attention.node-unreachable": _("{node} is silent"),
+    "evidence.node-unreachable": _("Its kubelet reports nothing; its GPUs are unknown."),
+    "attention.node-not-ready": _("{node} is not Ready"),
+    "evidence.node-not-ready": _("Its kubelet says that it cannot run pods."),
+    "attention.gpus-withdrawn": _("{node} has withdrawn GPUs"),
+    "evidence.gpus-withdrawn": _("{allocatable} of {capacity} allocatable."),
+    "attention.over-committed": _("{node} is over-committed"),
+    "evidence.over-committed": _("Pods hold more GPUs than it can allocate."),
+    "attention.pods-waiting": _("Pods wait for GPUs"),
+    "evidence.pods-waiting": _("No node has room for {subject}."),
+    "attention.workload-short": _("{subject} runs with fewer pods than asked for"),
+    "evidence.workload-short": _("{ready} of {desired} are Ready."),
+    "attention.cordoned": _("{node} is still cordoned"),
+    "evidence.cordoned": _("No new pods land there."),
+    "attention.claims": _("GPUs by DRA are not counted"),
+    "evidence.claims": _("Pods use resource claims."),
+}
+
+# What the page says about itself.
+FRESHNESS = {
+    "fresh.live": _("Live"),
+    "fresh.late": _("Late"),
+    "fresh.lost": _("Not connected"),
+    "fresh.age": _("data {age} old"),
+    "fresh.since": _("No data since {time}, {age} ago."),
+    "fresh.as-of": _("as of {time}"),
+    "fresh.retry": _("Next try in {age}"),
+    "fresh.trying": _("Trying now …"),
+    "news.new": ngettext("{n} new", "{n} new"),
+    "news.gone": ngettext("{n} resolved", "{n} resolved"),
+    "news.moved": _("order changed"),
+    "news.show": _("{news}, show"),
+    "news.alert": _("New: {title}"),
+}
+
+MESSAGES: dict[str, str | Many] = {
+    **STATES,
+    **TIMES,
+    **KEY_NUMBERS,
+    **MAP,
+    **CARDS,
+    **NODE,
+    **ATTENTION,
+    **FRESHNESS,
+}

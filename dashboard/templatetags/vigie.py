@@ -1,0 +1,57 @@
+"""Template tags: the words of a panel as HTML, and the glyphs of `symbols.svg`.
+
+Owns nothing but the bridge between templates and `dashboard.panels.words`.
+"""
+
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.panels import words
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def say(context: dict[str, Any], value: words.Value) -> SafeString:
+    """The text in the page's language; ages are counted to the page's `now`."""
+    return words.html(value, context["now"])
+
+
+@register.simple_tag
+def word(key: str) -> SafeString:
+    """A text of the table that has no values."""
+    return words.html(words.say(key), 0)
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A glyph; an empty name keeps its place in the markup for script to fill."""
+    hidden = SafeString("") if name else SafeString(" hidden")
+    return format_html('<svg class="ico" aria-hidden="true"{}><use href="#{}"/></svg>', hidden, name)
+
+
+@register.filter
+def clock(at: float) -> words.Clock:
+    return words.Clock(at)
+
+
+@register.filter
+def age(at: float) -> words.Age:
+    return words.Age(at)
+
+
+@register.filter
+def cell(row: Any, column: str) -> words.Value:
+    """One column of a panel's table row."""
+    value: words.Value = row.cells[column]
+    return value
+
+
+@register.filter
+def small(row: Any, column: str) -> words.Text:
+    """The second line of one column, "" when it has none."""
+    value: words.Text = row.small.get(column, "")
+    return value

@@ -1,0 +1,312 @@
+/**
+ * What the Fleet page says about the picture's rows: the mirror of dashboard/panels/fleet.py.
+ *
+ * Pure: rows in, texts out. `tests/data/panels` holds both sides to the same words.
+ */
+import { say } from "../words.js";
+
+/** @typedef {import("../types.js").FleetRow} FleetRow */
+/** @typedef {import("../types.js").NodeRow} NodeRow */
+/** @typedef {import("../words.js").Text} Text */
+/** @typedef {import("../words.js").Value} Value */
+/** @typedef {{id: string, value: Value, unit: Text, note: Text, level: string, node: string}} KeyNumber */
+
+/** @type {Record<string, string>} */
+const CELL_STATES = {
+  b: "busy", f: "free", i: "idle", d: "degraded", x: "failed", m: "draining", c: "cordoned", u: "unknown",
+  0: "busy", 1: "busy", 2: "busy", 3: "busy", 4: "busy", 5: "busy",
+};
+export const STATES = ["busy", "free", "idle", "degraded", "failed", "draining", "cordoned", "unknown"];
+const ALWAYS = ["busy", "free", "cordoned", "unknown"];
+/** @type {Record<string, string>} */
+const GLYPHS = { warn: "s-warn", bad: "s-bad", drain: "s-drain", off: "s-off" };
+
+/** @param {string} level */
+export function levelGlyph(level) {
+  return GLYPHS[level] ?? "";
+}
+
+/**
+ * @param {string} id
+ * @param {Value} value
+ * @param {Partial<KeyNumber>} [more]
+ * @returns {KeyNumber}
+ */
+function keyNumber(id, value, more = {}) {
+  return { id, value, unit: "", note: "", level: "", node: "", ...more };
+}
+
+/**
+ * @param {import("../types.js").Tables} tables
+ * @returns {KeyNumber[]}
+ */
+export function keyNumbers(tables) {
+  const fleet = tables.fleet["fleet"];
+  if (fleet === undefined) return [];
+  return [
+    available(fleet), free(fleet, tables.products), largest(fleet), room(fleet), fragmentation(fleet), waiting(fleet),
+    notReady(fleet), withdrawn(fleet),
+  ];
+}
+
+/** @param {FleetRow} fleet */
+function available(fleet) {
+  const named = /** @type {[string, number][]} */ ([
+    ["cordoned", fleet.cordoned], ["silent", fleet.silent], ["withdrawn", fleet.withdrawn],
+  ]);
+  const rest = Math.max(0, fleet.gpus - fleet.available - named.reduce((sum, [, n]) => sum + n, 0));
+  const parts = [...named, /** @type {[string, number]} */ (["closed", rest])]
+    .filter(([, n]) => n).map(([name, n]) => say(`kpi.${name}`, { n }));
+  const note = !fleet.gpus ? say("kpi.no-gpus") : parts.length ? parts : say("kpi.all-available");
+  return keyNumber("available", fleet.available, { unit: say("kpi.of", { total: fleet.gpus }), note });
+}
+
+/**
+ * @param {FleetRow} fleet
+ * @param {Record<string, import("../types.js").ProductRow>} products
+ */
+function free(fleet, products) {
+  const parts = Object.entries(products).sort(([a], [b]) => natural(a, b)).map(([, row]) => row)
+    .filter((row) => row.free && row.product)
+    .map((row) => say("kpi.product", { count: row.free, product: row.product }));
+  return keyNumber("free", fleet.free, { note: parts.length ? parts : fleet.free ? "" : say("kpi.none-free") });
+}
+
+/** @param {FleetRow} fleet */
+function largest(fleet) {
+  if (!fleet.largest_hole) return keyNumber("largest", 0, { note: say("kpi.none-free") });
+  const { largest_hole_product: product, largest_hole_node: node } = fleet;
+  const note = product ? say("kpi.hole", { product, node }) : node;
+  return keyNumber("largest", fleet.largest_hole, { unit: say("kpi.one-node"), note, node });
+}
+
+/** @param {FleetRow} fleet */
+function room(fleet) {
+  const [most, ...smaller] = [...fleet.slots].sort(([a], [b]) => b - a);
+  if (most === undefined) return keyNumber("room", 0, { note: say("kpi.none-free") });
+  const note = smaller.map(([size, count]) =>
+    size > 1 ? say("kpi.room", { count, size }) : say("kpi.room-single", { n: count }));
+  return keyNumber("room", most[1], { unit: say("kpi.times", { size: most[0] }), note });
+}
+
+/** @param {FleetRow} fleet */
+function fragmentation(fleet) {
+  const known = [...fleet.fragmentation].sort(([a], [b]) => b - a)
+    .flatMap(([size, share]) => (share === null ? [] : [{ size, share }]));
+  const [most, ...smaller] = known;
+  if (most === undefined) return keyNumber("fragmentation", "–", { note: say("kpi.not-applicable") });
+  const note = smaller.filter(({ size }) => size > 1)
+    .map(({ size, share }) => say("kpi.fragmented", { percent: percent(share), size }));
+  return keyNumber("fragmentation", percent(most.share), { unit: say("kpi.for-size", { size: most.size }), note });
+}
+
+/** @param {number} share */
+function percent(share) {
+  return say("kpi.percent", { n: Math.floor(share * 100 + 0.5) });
+}
+
+/** @param {FleetRow} fleet */
+function waiting(fleet) {
+  if (!fleet.waiting_pods) return keyNumber("waiting", 0, { note: say("kpi.no-wait") });
+  const gpus = say("gpus", { n: fleet.waiting_gpus });
+  const since = fleet.waiting_since_at;
+  const note = since === null ? say("kpi.oldest-unknown", { gpus }) : say("kpi.oldest", { age: { age: since }, gpus });
+  return keyNumber("waiting", fleet.waiting_pods, { note, level: "warn" });
+}
+
+/** @param {FleetRow} fleet */
+function notReady(fleet) {
+  const n = fleet.nodes - fleet.nodes_ready;
+  const note = n ? say("kpi.silent-gpus", { n: fleet.silent }) : say("kpi.all-ready");
+  return keyNumber("not-ready", n, { unit: say("kpi.of-nodes", { n: fleet.nodes }), note, level: n ? "bad" : "" });
+}
+
+/** @param {FleetRow} fleet */
+function withdrawn(fleet) {
+  const note = fleet.overcommit ? say("kpi.over", { n: fleet.overcommit }) : say("kpi.no-over");
+  return keyNumber("withdrawn", fleet.withdrawn, { note, level: fleet.withdrawn || fleet.overcommit ? "warn" : "" });
+}
+
+/** @param {FleetRow} fleet */
+export function legend(fleet) {
+  const counts = new Map(fleet.cells);
+  return STATES.map((state) => {
+    const count = counts.get(state) ?? 0;
+    return { state, count, shown: ALWAYS.includes(state) || count > 0 };
+  });
+}
+
+/** @param {FleetRow} fleet */
+export function mapSize(fleet) {
+  return say("map.size", { nodes: say("nodes", { n: fleet.nodes }), gpus: say("gpus", { n: fleet.gpus }) });
+}
+
+/**
+ * @param {FleetRow} fleet
+ * @returns {Text}
+ */
+export function claims(fleet) {
+  return fleet.claims ? say("map.claims", { n: fleet.claims }) : "";
+}
+
+/** @param {NodeRow[]} nodes */
+export function measured(nodes) {
+  return nodes.every((node) => node.measured || !node.cells);
+}
+
+/**
+ * @param {NodeRow[]} nodes
+ * @returns {{id: string, title: Text, sentence: Text, nodes: NodeRow[]}[]}
+ */
+export function groups(nodes) {
+  /** @type {Map<string, NodeRow[]>} */
+  const found = new Map();
+  for (const node of [...nodes].sort((a, b) => natural(a.name, b.name))) {
+    const id = groupId(node);
+    found.set(id, [...(found.get(id) ?? []), node]);
+  }
+  const order = (/** @type {NodeRow} */ a, /** @type {NodeRow} */ b) => natural(a.pool, b.pool) || natural(a.zone, b.zone);
+  return [...found].map(([id, members]) => ({ id, first: /** @type {NodeRow} */ (members[0]), members }))
+    .sort((a, b) => order(a.first, b.first))
+    .map(({ id, first, members }) => ({
+      id, title: place(first), sentence: groupSentence(members), nodes: members,
+    }));
+}
+
+/** @param {NodeRow} node */
+export function groupId({ pool, zone }) {
+  return `g-${pool}/${zone}`.replace(/\s/g, "_");
+}
+
+/**
+ * @param {NodeRow} node
+ * @returns {Text}
+ */
+export function place({ pool, zone }) {
+  if (pool && zone) return say("group.path", { pool, zone });
+  return pool || zone || say("group.none");
+}
+
+/**
+ * @param {NodeRow[]} nodes
+ * @returns {Text}
+ */
+export function groupSentence(nodes) {
+  const kinds = new Set(nodes.map((node) => `${node.cells.length} ${node.product}`));
+  const total = sum(nodes.map((node) => node.cells.length));
+  const first = nodes[0], n = nodes.length;
+  const even = kinds.size === 1 && first !== undefined && first.cells.length && first.product;
+  /** @type {Text} */
+  const size = even
+    ? say("group.even", { n, slots: first.cells.length, product: first.product })
+    : [say("nodes", { n }), total ? say("gpus", { n: total }) : say("card.none")];
+  if (!total) return size;
+  const usable = nodes.filter((node) => node.usable).flatMap((node) => node.resources);
+  const open = sum(usable.map((r) => r.allocatable)), unused = sum(usable.map((r) => r.free));
+  return [size, say("group.available", { available: open, total }), say("group.free", { n: unused })];
+}
+
+/** @param {number[]} numbers */
+function sum(numbers) {
+  return numbers.reduce((total, n) => total + n, 0);
+}
+
+/** @param {NodeRow} node */
+export function card(node) {
+  return {
+    name: node.name,
+    product: node.product,
+    level: node.level,
+    glyph: glyph(node),
+    cells: cells(node),
+    words: node.level ? reason(node) : node.gpu_workloads.join(", "),
+    free: freeWords(node),
+    label: label(node),
+  };
+}
+
+/** @param {NodeRow} node */
+export function glyph(node) {
+  if (node.level === "off" && node.reasons[0] === "node-unreachable") return "s-unknown";
+  return levelGlyph(node.level);
+}
+
+/** @param {NodeRow} node */
+export function cells(node) {
+  return [...node.cells].map((letter) => ({ state: CELL_STATES[letter] ?? "unknown", fifths: /\d/.test(letter) ? letter : "" }));
+}
+
+/**
+ * @param {NodeRow} node
+ * @returns {Text}
+ */
+function freeWords(node) {
+  const n = sum(node.resources.map((r) => r.free));
+  return n && node.usable && !node.level ? say("card.free", { n }) : "";
+}
+
+/** @param {NodeRow} node */
+function label(node) {
+  if (!node.cells) return say("card.alt-none");
+  return say("card.alt", { gpus: say("gpus", { n: node.cells.length }), counts: counts(node) });
+}
+
+/**
+ * @param {NodeRow} node
+ * @returns {Text}
+ */
+export function counts(node) {
+  const states = cells(node).map((cell) => cell.state);
+  return STATES.filter((state) => states.includes(state))
+    .map((state) => say(`count.${state}`, { n: states.filter((other) => other === state).length }));
+}
+
+/**
+ * @param {NodeRow} node
+ * @returns {Text}
+ */
+export function reason(node) {
+  const token = node.reasons[0] ?? "";
+  const since = node.conditions.find((condition) => condition.type === "Ready")?.since_at ?? null;
+  if ((token === "node-unreachable" || token === "node-not-ready") && since !== null) {
+    return say(`card.${token}`, { age: { age: since } });
+  }
+  if (token === "cordoned" && node.cordoned_at !== null) return say("card.cordoned", { age: { age: node.cordoned_at } });
+  if (token === "gpus-withdrawn") return say("card.gpus-withdrawn", { n: sum(node.resources.map((r) => r.capacity - r.allocatable)) });
+  if (token === "over-committed") return say("card.over-committed", { n: sum(node.resources.map((r) => r.overcommit)) });
+  return say(`card.${token}-short`);
+}
+
+/**
+ * @param {NodeRow} node
+ * @param {string} state
+ * @param {string} product
+ */
+export function filteredOut(node, state, product) {
+  const out = state !== "" && !cells(node).some((cell) => cell.state === state);
+  return out || (product !== "" && product !== node.product);
+}
+
+/**
+ * Order as a person counts, the same as the server's: runs of digits by their number, the rest by its characters.
+ * @param {string} a
+ * @param {string} b
+ */
+export function natural(a, b) {
+  const one = a.split(/([0-9]+)/), two = b.split(/([0-9]+)/);
+  for (let i = 0; i < Math.min(one.length, two.length); i += 1) {
+    const x = stripped(one, i), y = stripped(two, i);
+    if (i % 2 && x.length !== y.length) return x.length - y.length;
+    if (x !== y) return x < y ? -1 : 1;
+  }
+  return one.length - two.length || (a < b ? -1 : a > b ? 1 : 0);
+}
+
+/**
+ * @param {string[]} parts
+ * @param {number} i
+ */
+function stripped(parts, i) {
+  const part = parts[i] ?? "";
+  return i % 2 ? part.replace(/^0+/, "") : part;
+}

@@ -1,0 +1,43 @@
+/**
+ * The picture's rows as they come over the socket: the mirror of fleet/domain/picture.py, only what screens read.
+ *
+ * @typedef {{name: string, capacity: number, allocatable: number, allocated: number, free: number, overcommit: number,
+ *   shared: boolean, mig: boolean}} Resource
+ * @typedef {{type: string, status: string, reason: string, message: string, since_at: number | null}} Condition
+ * @typedef {{name: string, pool: string, zone: string, product: string, product_name: string, memory_mib: number | null,
+ *   cells: string, level: string, reasons: string[], usable: boolean, unschedulable: boolean, cordoned_at: number | null,
+ *   taints: string[], physical: number | null, resources: Resource[], measured: boolean, gpu_workloads: string[],
+ *   conditions: Condition[], created_at: number | null, kubelet: string, kernel: string, os_image: string, runtime: string,
+ *   driver: string, cuda: string, machine: string, address: string}} NodeRow
+ * @typedef {{namespace: string, name: string, node: string, status: string, level: string, ready: number, containers: number,
+ *   restarts: number, gpus: number, owner_kind: string, team: string, budgets: string[], grace_s: number | null,
+ *   empty_dir: boolean, daemon: boolean, mirror: boolean, claims: number, created_at: number | null}} PodRow
+ * @typedef {{product: string, free: number}} ProductRow
+ * @typedef {{nodes: number, nodes_ready: number, gpus: number, available: number, cordoned: number, silent: number,
+ *   withdrawn: number, free: number, overcommit: number, largest_hole: number, largest_hole_node: string,
+ *   largest_hole_product: string, slots: [number, number][], fragmentation: [number, number | null][], waiting_pods: number,
+ *   waiting_since_at: number | null, waiting_gpus: number, claims: number, cells: [string, number][]}} FleetRow
+ * @typedef {{kind: string, level: string, rank: number, subject: string, node: string, since_at: number | null,
+ *   facts: [string, string | number | null][]}} AttentionRow
+ *
+ * @typedef {{fleet: Record<string, FleetRow>, products: Record<string, ProductRow>, nodes: Record<string, NodeRow>,
+ *   pods: Record<string, PodRow>, workloads: Record<string, object>, attention: Record<string, AttentionRow>}} Tables
+ *
+ * @typedef {[number, number]} Version  epoch and number
+ * @typedef {{ids: string[], set: Record<string, unknown[]>}} Group
+ * @typedef {{groups: Group[], gone: string[]}} TableDelta
+ * @typedef {Record<string, TableDelta>} Delta
+ * @typedef {[string, string, number]} Trouble  kind, reason, for how many seconds
+ *
+ * @typedef {{t: "snapshot", v: Version, at: number, now: number, tables: Record<string, Record<string, object>>}} SnapshotFrame
+ * @typedef {{t: "delta", prev: Version, v: Version, at: number, tables: Delta}} DeltaFrame
+ * @typedef {{t: "pulse", v: Version, at: number, now: number, trouble: Trouble[]}} PulseFrame
+ * @typedef {{t: "bye", reason: string}} ByeFrame
+ * @typedef {SnapshotFrame | DeltaFrame | PulseFrame | ByeFrame} Frame
+ *
+ * What the server tells the scripts of a page.
+ * @typedef {{screen: string, node?: string}} View
+ * @typedef {{cluster: string, view: View | null, lang: string, words: Record<string, string | string[]>, node_url: string,
+ *   sign_in_url: string, placeholder: string, at: number | null, now: number}} Page
+ */
+export {};

@@ -1,0 +1,168 @@
+"""A picture by hand: the fleet of the mocks, 24 nodes in four groups with one of each trouble. Needs no cluster."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from fleet.domain.picture import (
+    CELL_STATES,
+    AttentionRow,
+    Condition,
+    FleetRow,
+    NodeRow,
+    PodRow,
+    ProductRow,
+    Resource,
+    Snapshot,
+    WorkloadRow,
+)
+
+NOW = 1_764_622_800.0  # 1 December 2025, 21:00:00 UTC
+CLUSTER = "par-prod-1"
+PRODUCTS = {"H100": ("NVIDIA-H100-80GB-HBM3", 81_559), "A100": ("NVIDIA-A100-SXM4-80GB", 81_920), "L4": ("NVIDIA-L4", 23_034)}
+GROUPS = (("train", "par1-a", "H100"), ("train", "par1-b", "H100"), ("infer", "par1-a", "A100"), ("infer", "par1-b", "L4"))
+BUSY = (8, 8, 8, 8, 4, 7, 5, 8, 6, 8, 2, 8, 8, 8, 7, 0, 8, 7, 6, 8, 4, 8, 6, 5)
+WORKLOADS = (
+    ("llama-sft-70b",), ("llama-sft-70b",), ("llama-sft-70b",), ("llama-sft-70b",), ("vision-pretrain-3b",), ("protein-fold-ft",),
+    ("diffusion-xl-ft", "speech-enc-1b"), ("moe-8x7b-pretrain",), ("graph-rank",), ("moe-8x7b-pretrain",), ("rl-policy",),
+    ("moe-8x7b-pretrain",), ("llm-chat",), ("llm-chat", "notebooks"), ("llm-chat",), (), ("llm-chat",), ("asr-batch",),
+    ("embed-api",), ("embed-api",), ("embed-api",), ("embed-api",), ("embed-api",), ("ocr-api",),
+)  # fmt: skip
+CORDONED, SILENT, WITHDRAWN = 16, 22, 11
+
+
+def nodes(now: float = NOW) -> dict[str, NodeRow]:
+    return {row.name: row for row in (node(i, now) for i in range(1, 25))}
+
+
+def node(i: int, now: float = NOW) -> NodeRow:
+    pool, zone, product = GROUPS[(i - 1) // 6]
+    allocatable, allocated = 7 if i == WITHDRAWN else 8, BUSY[i - 1]
+    free = allocatable - allocated
+    letters = {CORDONED: "c" * 8, SILENT: "u" * 8}.get(i, "b" * allocated + "f" * free + "u" * (8 - allocatable))
+    level, reasons = {
+        CORDONED: ("off", ("cordoned",)),
+        SILENT: ("off", ("node-unreachable",)),
+        WITHDRAWN: ("warn", ("gpus-withdrawn",)),
+        7: ("drain", ("cordoned",)),
+    }.get(i, ("", ()))
+    closed = i in (CORDONED, 7)
+    return NodeRow(
+        name=f"node-{i:02}",
+        pool=pool,
+        zone=zone,
+        product=product,
+        product_name=PRODUCTS[product][0],
+        memory_mib=PRODUCTS[product][1],
+        cells=letters,
+        level="off" if closed else level,
+        reasons=reasons,
+        usable=not closed and i != SILENT,
+        ready="Unknown" if i == SILENT else "True",
+        unschedulable=closed,
+        cordoned_at=now - (6 * 86_400 if i == CORDONED else 540) if closed else None,
+        cordoned_by="kubectl" if closed else "",
+        taints=("node.kubernetes.io/unschedulable:NoSchedule",) if closed else (),
+        physical=8,
+        resources=(Resource("nvidia.com/gpu", 8, allocatable, allocated, free, 0),),
+        gpu_workloads=WORKLOADS[i - 1],
+        pods=len(WORKLOADS[i - 1]) + 2,
+        conditions=(
+            Condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available", now - 9e6),
+            Condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", now - 9e6),
+            Condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", now - 250)
+            if i == SILENT
+            else Condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now - 9e6),
+        ),
+        created_at=now - 7_171_200,
+        kubelet="v1.31.6",
+        kernel="6.8.0-57-generic",
+        os_image="Ubuntu 24.04.2 LTS",
+        runtime="containerd://1.7.27",
+        driver="570.124.06",
+        cuda="12.8",
+        machine="p5.48xlarge",
+        address=f"10.20.0.{i}",
+    )
+
+
+def pods(rows: dict[str, NodeRow], now: float = NOW) -> dict[str, PodRow]:
+    found: dict[str, PodRow] = {}
+    for row in rows.values():
+        gpus = sum(r.allocated for r in row.resources)
+        for k, workload in enumerate(row.gpu_workloads):
+            share = gpus - gpus // 2 if len(row.gpu_workloads) > 1 and k == 0 else gpus // 2 if k else gpus
+            name = f"{workload}-{row.name.removeprefix('node-')}"
+            found[f"ml/{name}"] = PodRow(
+                uid=f"uid-{name}", namespace="ml", name=name, node=row.name, status="Running", level="", ready=1, containers=1,
+                restarts=k, gpus=share, resources=(("nvidia.com/gpu", share),), workload=f"Deployment/ml/{workload}",
+                owner_kind="Deployment", owner_name=workload, team="Search", budgets=(workload,) if k == 0 else (), grace_s=30,
+                empty_dir=bool(k), created_at=now - 86_400 * (k + 1), bound_at=now - 86_400,
+            )  # fmt: skip
+        for agent in ("dcgm-exporter", "kube-proxy"):
+            name = f"{agent}-{row.name.removeprefix('node-')}"
+            found[f"kube-system/{name}"] = PodRow(
+                uid=f"uid-{name}", namespace="kube-system", name=name, node=row.name, status="Running", ready=1, containers=1,
+                owner_kind="DaemonSet", owner_name=agent, grace_s=30, daemon=True, created_at=now - 7_000_000,
+            )  # fmt: skip
+    for k in range(4):
+        found[f"ml/rl-policy-{k}"] = PodRow(
+            uid=f"uid-wait-{k}", namespace="ml", name=f"rl-policy-{k}", status="Pending", level="warn", gpus=8, containers=1,
+            resources=(("nvidia.com/gpu", 8),), waiting_reason="Unschedulable", created_at=now - 1_080 + k,
+        )  # fmt: skip
+    return found
+
+
+def attention(now: float = NOW) -> dict[str, AttentionRow]:
+    rows = (
+        AttentionRow("node-unreachable", "bad", 10, "node-22", "node-22", now - 250),
+        AttentionRow("gpus-withdrawn", "warn", 30, "node-11", "node-11", now - 600, (("allocatable", 7), ("capacity", 8))),
+        AttentionRow("pods-waiting", "warn", 40, "ml/rl-policy-0", "", now - 1_080),
+        AttentionRow("cordoned", "warn", 60, "node-07", "node-07", now - 540),
+        AttentionRow("cordoned", "warn", 60, "node-16", "node-16", now - 6 * 86_400),
+    )
+    return {f"{row.kind}:{row.subject}": row for row in rows}
+
+
+def product(name: str, rows: Iterable[NodeRow]) -> ProductRow:
+    mine = [row for row in rows if row.product == name]
+    free = {row.name: row.resources[0].free for row in mine if row.usable}
+    hole = max(free, key=lambda name: (free[name], name))
+    return ProductRow(
+        product=name,
+        nodes=len(mine),
+        gpus=8 * len(mine),
+        available=8 * len(free),
+        free=sum(free.values()),
+        largest_hole=free[hole],
+        largest_hole_node=hole,
+    )
+
+
+def fleet(rows: dict[str, NodeRow], now: float = NOW) -> FleetRow:
+    usable = [row for row in rows.values() if row.usable]
+    free = {row.name: row.resources[0].free for row in usable}
+    hole = max(free, key=lambda name: (free[name], name))
+    slots = tuple((k, sum(n // k for n in free.values())) for k in (1, 2, 4, 8))
+    total = sum(free.values())
+    cells = Counter(CELL_STATES[letter] for row in rows.values() for letter in row.cells)
+    return FleetRow(
+        nodes=len(rows), gpu_nodes=len(rows), nodes_ready=len(rows) - 1, physical=192, gpus=8 * len(rows),
+        available=sum(row.resources[0].allocatable for row in usable), cordoned=16, silent=8, withdrawn=1,
+        allocated=sum(row.resources[0].allocated for row in rows.values()), free=total,
+        largest_hole=free[hole], largest_hole_node=hole, largest_hole_product=rows[hole].product, slots=slots,
+        fragmentation=tuple((k, 1 - k * n / total) for k, n in slots), waiting_pods=4, waiting_since_at=now - 1_080,
+        waiting_gpus=8, waiting_oldest="ml/rl-policy-0", claims=3, cells=tuple(sorted(cells.items())),
+    )  # fmt: skip
+
+
+def snapshot(now: float = NOW) -> Snapshot:
+    rows = nodes(now)
+    names = sorted({name for names in WORKLOADS for name in names})
+    return Snapshot(
+        fleet={"fleet": fleet(rows, now)},
+        products={name: product(name, rows.values()) for name in PRODUCTS},
+        nodes=rows,
+        pods=pods(rows, now),
+        workloads={f"Deployment/ml/{name}": WorkloadRow("Deployment", "ml", name, team="Search") for name in names},
+        attention=attention(now),
+    )
