@@ -101,6 +101,7 @@ class PodRow(Row, frozen=True):
     restarts: int = 0
     gpus: int = 0  # Σ effective GPU slots over all GPU resources
     resources: tuple[tuple[str, int], ...] = ()  # (resource name, slots), sorted by name
+    product: str = ""  # GPU product, as labelled, that its node selector asks for; "" any
     workload: str = ""  # key of its WorkloadRow, "" none
     owner_kind: str = ""  # kind of the top owner: Deployment, StatefulSet, DaemonSet, Job, ReplicaSet, Node …
     owner_name: str = ""
@@ -132,6 +133,7 @@ class WorkloadRow(Row, frozen=True):
     available: int | None = None
     gpus_per_pod: int = 0
     gpus: int = 0  # slots held by its bound, unfinished pods
+    short_since_at: float | None = None  # since when a Deployment has not been Available
     revision: str = ""
     paused: bool = False
     budgets: tuple[str, ...] = ()
@@ -139,7 +141,8 @@ class WorkloadRow(Row, frozen=True):
 
 
 class ProductRow(Row, frozen=True):
-    """Totals of whole GPUs of one product. Never summed with another product as a percentage. Key: product short name."""
+    """Totals of the slots of one kind: whole GPUs of a product ("H100"), its shares ("H100 shared") or its MIG instances of one
+    profile ("H100 1g.10gb"). Never summed with another product as a percentage. Key: product."""
 
     product: str
     nodes: int = 0
@@ -162,17 +165,22 @@ class FleetRow(Row, frozen=True):
     physical: int | None = None  # None when any GPU node's count is unknown
     gpus: int = 0  # Σ capacity slots of GPU nodes
     available: int = 0  # allocatable on usable nodes
-    cordoned: int = 0  # slots on unschedulable nodes
-    silent: int = 0  # slots on nodes that are not Ready
-    withdrawn: int = 0  # capacity - allocatable
+    cordoned: int = 0  # allocatable on Ready nodes that are unschedulable
+    tainted: int = 0  # allocatable on Ready, schedulable nodes with a taint that GPU pods do not customarily tolerate
+    silent: int = 0  # capacity of nodes that are not Ready
+    withdrawn: int = (
+        0  # capacity - allocatable on Ready nodes; gpus = available + cordoned + tainted + silent + withdrawn
+    )
     allocated: int = 0
     free: int = 0  # on usable nodes
     overcommit: int = 0
-    largest_hole: int = 0
+    largest_hole: int = 0  # of whole GPUs, as are the slots: shares and MIG instances have their own product rows
     largest_hole_node: str = ""
     largest_hole_product: str = ""
     slots: tuple[tuple[int, int], ...] = ()
-    fragmentation: tuple[tuple[int, float | None], ...] = ()
+    fragmentation: tuple[
+        tuple[int, float | None], ...
+    ] = ()  # () with several products: a percentage never crosses products
     waiting_pods: int = 0  # pods that want GPUs and are not bound
     waiting_since_at: float | None = None  # oldest of them
     waiting_gpus: int = 0  # slots that the oldest one needs
@@ -184,8 +192,8 @@ class FleetRow(Row, frozen=True):
 class AttentionRow(Row, frozen=True):
     """Something that needs a person. Key: "kind:subject". Its words are the screens' job: kind and facts only."""
 
-    kind: str  # a key of `attention.RANKS`: node-unreachable, gpus-withdrawn, pods-waiting …
-    level: str  # bad, warn, drain
+    kind: str  # a value of `attention.Concern`: node-unreachable, gpus-withdrawn, pods-waiting …
+    level: str  # bad, warn, drain; note: good to know, nothing to do
     rank: int  # lower is more urgent; ties by since_at, then subject
     subject: str  # node name, workload or pod key
     node: str = ""

@@ -1,0 +1,181 @@
+"""What needs a person, most urgent first.
+
+Owns the concerns, their order, and the facts that the sentence of each needs. Must not write sentences: that is the screens' job.
+Facts by concern: see each function. A fact that is unknown is None.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from fleet.domain import capacity
+from fleet.domain.objects import Node, seconds
+from fleet.domain.picture import AttentionRow, NodeRow, PodRow, WorkloadRow
+from fleet.domain.pods import by_age
+
+Facts = tuple[tuple[str, str | int | float | None], ...]
+
+
+class Concern(StrEnum):
+    """Why something needs a person, most urgent first: the place in this list is the rank."""
+
+    NODE_UNREACHABLE = "node-unreachable"  # condition Ready is Unknown: its kubelet is silent
+    NODE_NOT_READY = "node-not-ready"  # condition Ready is False
+    GPUS_MISSING = "gpus-missing"  # labels tell of GPUs, but the node offers no slot
+    GPUS_WITHDRAWN = "gpus-withdrawn"  # the device plugin reports devices unhealthy: allocatable < capacity
+    OVER_COMMITTED = "over-committed"  # pods hold more slots than are allocatable
+    WORKLOAD_SHORT = "workload-short"  # fewer pods available than wanted
+    PODS_WAITING = "pods-waiting"  # pods that want GPUs have no node
+    NODE_TAINTED = "node-tainted"  # Ready and not cordoned, but closed by a taint
+    CORDONED = "cordoned"
+    CLAIMS = "claims"  # some GPUs are claimed (DRA) and not in our numbers
+
+
+LEVELS = {
+    Concern.NODE_UNREACHABLE: "bad",
+    Concern.NODE_NOT_READY: "bad",
+    Concern.GPUS_MISSING: "bad",
+    Concern.GPUS_WITHDRAWN: "bad",
+    Concern.OVER_COMMITTED: "bad",
+    Concern.WORKLOAD_SHORT: "warn",
+    Concern.PODS_WAITING: "warn",
+    Concern.NODE_TAINTED: "warn",
+    Concern.CORDONED: "warn",
+    Concern.CLAIMS: "note",
+}
+RANKS = {concern: rank for rank, concern in enumerate(Concern)}
+
+
+def order(row: AttentionRow) -> tuple[int, float, str]:
+    """Most urgent first; the older first; unknown age last."""
+    return row.rank, row.since_at if row.since_at is not None else float("inf"), row.subject
+
+
+def of_node(node: Node, row: NodeRow) -> list[AttentionRow]:
+    """One row per reason of the node."""
+    return [_of_node(Concern(reason), node, row) for reason in row.reasons]
+
+
+def waiting_groups(waiting: Iterable[PodRow]) -> dict[str, list[PodRow]]:
+    """Pods that wait for GPUs by workload, oldest first; a pod without one is its own subject."""
+    groups: defaultdict[str, list[PodRow]] = defaultdict(list)
+    for row in sorted(waiting, key=by_age):
+        groups[row.workload or f"{row.namespace}/{row.name}"].append(row)
+    return groups
+
+
+def of_waiting(groups: Mapping[str, Sequence[PodRow]], nodes: Iterable[NodeRow]) -> Iterator[AttentionRow]:
+    """Facts: pods, then of the oldest: gpus, resource, product (wished), hole, reason, message (the scheduler's), pod.
+
+    `hole` is the largest free piece of what it asks for on one usable node.
+    """
+    open_nodes = [row for row in nodes if row.usable] if groups else []
+    largest: dict[tuple[str, str], int] = {}
+    for subject, pods in groups.items():
+        oldest = pods[0]
+        wish = (oldest.resources[0][0], oldest.product)
+        if wish not in largest:
+            largest[wish] = _largest_free(open_nodes, *wish)
+        facts: Facts = (
+            ("pods", len(pods)),
+            ("gpus", oldest.gpus),
+            ("resource", wish[0]),
+            ("product", oldest.product or None),
+            ("hole", largest[wish]),
+            ("reason", oldest.waiting_reason),
+            ("message", oldest.waiting_message),
+            ("pod", f"{oldest.namespace}/{oldest.name}"),
+        )
+        yield _row(Concern.PODS_WAITING, subject, oldest.created_at, facts)
+
+
+def of_short_workload(key: str, row: WorkloadRow, waiting_pods: int) -> Iterator[AttentionRow]:
+    """Facts: desired, available, ready, gpus (each pod). For a row of which `workloads.is_short` holds.
+
+    Nothing when `pods-waiting` says it already: all pods that lack are waiting for GPUs.
+    """
+    if (row.desired or 0) - (row.available or 0) > waiting_pods:
+        facts: Facts = (
+            ("desired", row.desired),
+            ("available", row.available),
+            ("ready", row.ready),
+            ("gpus", row.gpus_per_pod),
+        )
+        yield _row(Concern.WORKLOAD_SHORT, key, row.short_since_at, facts)
+
+
+def of_claims(pods: int) -> Iterator[AttentionRow]:
+    """Facts: pods (that use resource claims)."""
+    if pods:
+        yield _row(Concern.CLAIMS, "pods", None, (("pods", pods),))
+
+
+def table(rows: Iterable[AttentionRow]) -> dict[str, AttentionRow]:
+    """The rows by key, most urgent first."""
+    return {f"{row.kind}:{row.subject}": row for row in sorted(rows, key=order)}
+
+
+def _largest_free(nodes: Iterable[NodeRow], resource: str, product: str) -> int:
+    free = (r.free for row in nodes if product in {"", row.product_name} for r in row.resources if r.name == resource)
+    return max(free, default=0)
+
+
+def _of_node(concern: Concern, node: Node, row: NodeRow) -> AttentionRow:
+    """Facts of every concern about a node: pods, gpus (slots that its pods hold), and those of the concern."""
+    held: Facts = (("pods", row.pods), ("gpus", sum(r.allocated for r in row.resources)))
+    since_at, facts = _NODE_FACTS[concern](node, row)
+    return _row(concern, row.name, since_at, held + facts, row.name)
+
+
+def _silence(_node: Node, row: NodeRow) -> tuple[float | None, Facts]:
+    ready = next((c for c in row.conditions if c.type == "Ready"), None)
+    if ready is None:
+        return None, (("reason", None), ("message", None))
+    return ready.since_at, (("reason", ready.reason), ("message", ready.message))
+
+
+def _missing(_node: Node, row: NodeRow) -> tuple[float | None, Facts]:
+    return None, (("physical", row.physical),)
+
+
+def _withdrawal(_node: Node, row: NodeRow) -> tuple[float | None, Facts]:
+    lost = [r for r in row.resources if r.allocatable < r.capacity]
+    return None, (
+        ("withdrawn", sum(r.capacity - r.allocatable for r in lost)),
+        ("capacity", sum(r.capacity for r in lost)),
+        ("resource", lost[0].name),
+    )
+
+
+def _overcommit(_node: Node, row: NodeRow) -> tuple[float | None, Facts]:
+    over = [r for r in row.resources if r.overcommit]
+    return None, (
+        ("overcommit", sum(r.overcommit for r in over)),
+        ("allocatable", sum(r.allocatable for r in over)),
+        ("resource", over[0].name),
+    )
+
+
+def _taint(node: Node, _row: NodeRow) -> tuple[float | None, Facts]:
+    taints = capacity.closing_taints(node)
+    since = [at for taint in taints if (at := seconds(taint.time_added)) is not None]
+    return min(since, default=None), (("taint", capacity.taint_text(taints[0])),)
+
+
+def _cordon(_node: Node, row: NodeRow) -> tuple[float | None, Facts]:
+    return row.cordoned_at, (("by", row.cordoned_by or None), ("free", sum(r.free for r in row.resources)))
+
+
+_NODE_FACTS = {
+    Concern.NODE_UNREACHABLE: _silence,
+    Concern.NODE_NOT_READY: _silence,
+    Concern.GPUS_MISSING: _missing,
+    Concern.GPUS_WITHDRAWN: _withdrawal,
+    Concern.OVER_COMMITTED: _overcommit,
+    Concern.NODE_TAINTED: _taint,
+    Concern.CORDONED: _cordon,
+}
+
+
+def _row(concern: Concern, subject: str, since_at: float | None, facts: Facts, node: str = "") -> AttentionRow:
+    return AttentionRow(concern.value, LEVELS[concern], RANKS[concern], subject, node, since_at, facts)

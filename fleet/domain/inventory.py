@@ -1,0 +1,267 @@
+"""The cluster as the API server tells it, kept current event by event, and its picture.
+
+Owns the current objects, the joins between them and which rows an event makes stale. Must not decide what a row says (`pods`,
+`nodes`, `workloads`, `totals`, `attention` do), read a clock or remember the past: a snapshot depends on current objects alone.
+
+A change costs what it touches: a pod its own row, its node's and its workload's; the totals are summed from the nodes' shares.
+Services, EndpointSlices and Events are followed, but no row needs them yet, so they are not kept.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from fleet.domain import attention, capacity, machines, totals, workloads
+from fleet.domain.budgets import selecting
+from fleet.domain.kube import RESOURCES, Budget, Changed, Deleted, Event, Kind, Listed, Node, Object, Pod, ReplicaSet
+from fleet.domain.nodes import node_row
+from fleet.domain.owners import ownership
+from fleet.domain.picture import EMPTY, AttentionRow, FleetRow, NodeRow, PodRow, ProductRow, Snapshot, WorkloadRow
+from fleet.domain.pods import pod_row
+from fleet.domain.tables import Join, Table
+
+_WORKLOAD_KINDS = {
+    RESOURCES[kind].name: kind
+    for kind in (Kind.DEPLOYMENT, Kind.REPLICA_SET, Kind.STATEFUL_SET, Kind.DAEMON_SET, Kind.JOB)
+}
+KEPT = {Kind.NODE, Kind.POD, Kind.BUDGET, *_WORKLOAD_KINDS.values()}
+
+
+class Inventory:
+    """One cluster. Not thread-safe: the cluster's one writer owns it."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Kind, dict[str, Object]] = {kind: {} for kind in Kind}
+        self._listed: set[Kind] = set()
+        self._stale_pods: set[str] = set()
+        self._stale_nodes: set[str] = set()
+        self._stale_workloads: set[str] = set()
+        self._on_node = Join()  # pods by node
+        self._in_workload = Join()  # pods by workload
+        self._through = Join()  # pods by every owner that their ownership depends on
+        self._in_namespace = Join()  # pods by namespace
+        self._workloads_in = Join()  # workloads by namespace
+        self._budgets: defaultdict[str, dict[str, Budget]] = defaultdict(dict)  # by namespace, by name
+        self._waiting: set[str] = set()  # pods that want GPUs and have no node
+        self._claiming: set[str] = set()  # pods that use resource claims
+        self._short: set[str] = set()  # workloads with fewer pods available than wanted
+        self._shares: dict[str, tuple[totals.Share, ...]] = {}  # by node
+        self._node_attention: dict[str, list[AttentionRow]] = {}  # by node
+        self._fleet = Table[FleetRow]()
+        self._products = Table[ProductRow]()
+        self._nodes = Table[NodeRow]()
+        self._pods = Table[PodRow]()
+        self._workloads = Table[WorkloadRow]()
+        self._attention = Table[AttentionRow]()
+        self._snapshot = EMPTY
+
+    @property
+    def complete(self) -> bool:
+        """Every kind has been listed at least once: nothing is missing from the picture."""
+        return len(self._listed) == len(Kind)
+
+    def apply(self, event: Event) -> None:
+        """Take one event in. Bookmarks and lost streams say nothing about objects."""
+        match event:
+            case Listed(kind=kind, objects=objects):
+                self._listed.add(kind)
+                self._relist(kind, objects)
+            case Changed(kind=kind, object=found):
+                self._put(kind, found)
+            case Deleted(kind=kind):
+                self._delete(event)
+
+    def snapshot(self) -> Snapshot:
+        """The picture of the current objects; the same object as last time when no row differs."""
+        if not (self._stale_pods or self._stale_nodes or self._stale_workloads or self._snapshot is EMPTY):
+            return self._snapshot
+        self._refresh_pods()
+        self._refresh_nodes()
+        self._refresh_workloads()
+        self._refresh_totals()
+        found = Snapshot(
+            fleet=self._fleet.frozen(),
+            products=self._products.frozen(),
+            nodes=self._nodes.frozen(),
+            pods=self._pods.frozen(),
+            workloads=self._workloads.frozen(),
+            attention=self._attention.frozen(),
+        )
+        if any(getattr(found, name) is not getattr(self._snapshot, name) for name in found.__struct_fields__):
+            self._snapshot = found
+        return self._snapshot
+
+    # Objects come and go
+
+    def _relist(self, kind: Kind, objects: Iterable[Object]) -> None:
+        """The list is the whole truth: what it does not name is gone, also when its deletion was never told."""
+        if kind not in KEPT:
+            return
+        current = {found.key: found for found in objects}
+        for key in self._objects[kind].keys() - current.keys():
+            self._remove(kind, key)
+        for found in current.values():
+            self._put(kind, found)
+
+    def _put(self, kind: Kind, found: Object) -> None:
+        if kind not in KEPT:
+            return
+        key = found.key
+        old = self._objects[kind].get(key)
+        if old is not None and old.metadata.resource_version == found.metadata.resource_version != "":
+            return
+        self._objects[kind][key] = found
+        self._touch(kind, key, old, found)
+
+    def _delete(self, event: Deleted) -> None:
+        """A deletion that names another uid is the end of a predecessor that came late."""
+        key = f"{event.namespace}/{event.name}" if event.namespace else event.name
+        old = self._objects[event.kind].get(key)
+        if old is not None and event.uid in {"", old.metadata.uid}:
+            self._remove(event.kind, key)
+
+    def _remove(self, kind: Kind, key: str) -> None:
+        self._touch(kind, key, self._objects[kind].pop(key), None)
+
+    # What an event makes stale
+
+    def _touch(self, kind: Kind, key: str, old: Object | None, new: Object | None) -> None:
+        if kind is Kind.POD:
+            self._stale_pods.add(key)
+        elif kind is Kind.NODE:
+            self._stale_nodes.add(key)
+        elif kind is Kind.BUDGET:
+            self._touch_budget(key, cast(Budget | None, old), cast(Budget | None, new))
+        else:
+            self._touch_owner(f"{RESOURCES[kind].name}/{key}", old, new)
+
+    def _touch_budget(self, key: str, old: Budget | None, new: Budget | None) -> None:
+        namespace, name = key.split("/", 1)
+        if new is None:
+            del self._budgets[namespace][name]
+        else:
+            self._budgets[namespace][name] = new
+        if old is None or new is None or old.spec.selector != new.spec.selector:
+            self._stale_pods.update(self._in_namespace.members(namespace))
+            self._stale_workloads.update(self._workloads_in.members(namespace))
+
+    def _touch_owner(self, key: str, old: Object | None, new: Object | None) -> None:
+        """Pods below it change only with what they take from it: who it is, who owns it, its team."""
+        self._stale_workloads.add(key)
+        if _handed_down(old) != _handed_down(new):
+            self._stale_pods.update(self._through.members(key))
+
+    # Rows
+
+    def _refresh_pods(self) -> None:
+        stale, self._stale_pods = self._stale_pods, set()
+        for key in stale:
+            old = self._pods.get(key)
+            row = self._pod_row(key)
+            self._pods.put(key, row)
+            self._join_pod(key, row)
+            for changed in filter(None, (old, row)):
+                self._stale_nodes.add(changed.node)
+                self._stale_workloads.add(changed.workload)
+
+    def _pod_row(self, key: str) -> PodRow | None:
+        """Bound pods, also finished ones, and those that still have no node; a pod that ended unbound shows nowhere."""
+        pod = self._pod(key)
+        if pod is None or (not pod.spec.node_name and pod.status.phase in capacity.FINISHED):
+            self._through.put(key, ())
+            return None
+        owner = ownership(pod, self._owner)
+        self._through.put(key, owner.references)
+        rules = self._budgets[pod.metadata.namespace].values()
+        requests = capacity.effective_requests(pod.spec)
+        return pod_row(pod, owner, requests, selecting(rules, pod.metadata.labels))
+
+    def _join_pod(self, key: str, row: PodRow | None) -> None:
+        self._on_node.put(key, (row.node,) if row else ())
+        self._in_workload.put(key, (row.workload,) if row else ())
+        self._in_namespace.put(key, (row.namespace,) if row else ())
+        pod = self._pod(key)
+        _keep(self._waiting, key, pod is not None and row is not None and row.gpus > 0 and capacity.waiting(pod))
+        _keep(
+            self._claiming, key, pod is not None and row is not None and row.claims > 0 and not capacity.finished(pod)
+        )
+
+    def _refresh_nodes(self) -> None:
+        stale, self._stale_nodes = self._stale_nodes, set()
+        for name in stale - {""}:
+            node = cast(Node | None, self._objects[Kind.NODE].get(name))
+            row = node_row(node, self._placed(self._on_node.members(name))) if node is not None else None
+            if self._nodes.put(name, row):
+                self._shares[name] = totals.shares(row) if row is not None else ()
+            self._node_attention.pop(name, None)
+            if node is not None and row is not None and row.reasons:
+                self._node_attention[name] = attention.of_node(node, row)
+
+    def _refresh_workloads(self) -> None:
+        stale, self._stale_workloads = self._stale_workloads, set()
+        for key in stale - {""}:
+            found = self._owner(key)
+            pods = list(self._placed(self._in_workload.members(key)))
+            shown = pods or (found is not None and _is_top(found))
+            namespace = key.split("/", 2)[1]
+            row = workloads.workload_row(key, found, pods, self._budgets[namespace].values()) if shown else None
+            self._workloads.put(key, row)
+            self._workloads_in.put(key, (namespace,) if row else ())
+            _keep(self._short, key, row is not None and workloads.is_short(row))
+
+    def _refresh_totals(self) -> None:
+        nodes = list(self._nodes.frozen().values())
+        shares = [share for row in nodes for share in self._shares[row.name]]
+        waiting = [row for key in self._waiting if (row := self._pods.get(key)) is not None]
+        demand = totals.demand(waiting, claims=len(self._claiming))
+        self._fleet.put("fleet", totals.fleet_row(nodes, shares, demand))
+        self._products.replace(totals.product_rows(shares))
+        self._attention.replace(attention.table(self._concerns(nodes, waiting)))
+
+    def _concerns(self, nodes: list[NodeRow], waiting: list[PodRow]) -> Iterator[AttentionRow]:
+        for rows in self._node_attention.values():
+            yield from rows
+        groups = attention.waiting_groups(waiting)
+        yield from attention.of_waiting(groups, nodes)
+        for key in self._short:
+            row = self._workloads.get(key)
+            if row is not None:
+                yield from attention.of_short_workload(key, row, waiting_pods=len(groups.get(key, ())))
+        yield from attention.of_claims(len(self._claiming))
+
+    # Objects
+
+    def _pod(self, key: str) -> Pod | None:
+        return cast(Pod | None, self._objects[Kind.POD].get(key))
+
+    def _owner(self, key: str) -> Object | None:
+        """The object of a workload's key, None when its kind is not watched or it is not there."""
+        name, _, rest = key.partition("/")
+        kind = _WORKLOAD_KINDS.get(name)
+        return self._objects[kind].get(rest) if kind else None
+
+    def _placed(self, keys: Iterable[str]) -> Iterator[tuple[Pod, PodRow]]:
+        for key in keys:
+            pod, row = self._pod(key), self._pods.get(key)
+            if pod is not None and row is not None:
+                yield pod, row
+
+
+def _keep(members: set[str], key: str, wanted: bool) -> None:
+    if wanted:
+        members.add(key)
+    else:
+        members.discard(key)
+
+
+def _handed_down(owner: Object | None) -> object:
+    """What pods take from an object above them: its identity, its own controller, its team."""
+    if owner is None:
+        return None
+    return owner.metadata.uid, owner.controller, machines.first(owner.metadata.labels, machines.TEAM)
+
+
+def _is_top(found: Object) -> bool:
+    """Whether a controller is a workload also while it has no pods. A ReplicaSet of a Deployment never is."""
+    owner = found.controller
+    return owner is None or (not isinstance(found, ReplicaSet) and owner.kind not in _WORKLOAD_KINDS)
