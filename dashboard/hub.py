@@ -28,6 +28,7 @@ class Layer(Protocol):
 
     async def new_channel(self) -> str: ...
     async def group_add(self, group: str, channel: str) -> None: ...
+    async def group_discard(self, group: str, channel: str) -> None: ...
     async def receive(self, channel: str) -> dict[str, Any]: ...
 
 
@@ -48,6 +49,7 @@ class Hub:
         self._reading: dict[str, list[dict[str, Any]]] = {}  # cluster → messages that arrived while its picture is read
         self._tasks: set[asyncio.Task[None]] = set()
         self._channel = ""
+        self._checked_at = now()
 
     def join(self, socket: Socket) -> None:
         """Send this socket a snapshot, then every change of its view, until it leaves."""
@@ -75,6 +77,9 @@ class Hub:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._channel:
+            await self._layer.group_discard(GROUP, self._channel)
+            self._channel = ""
 
     def receive(self, message: dict[str, Any]) -> None:
         """One message of the group: for a cluster that nobody looks at it is nothing."""
@@ -97,13 +102,17 @@ class Hub:
                 socket.dismiss(ended[socket.session])
 
     async def tick(self) -> None:
-        """What happens without a message: pulses while the writer is silent, another try where reading failed."""
+        """What happens without a message: pulses while the writer is silent, another look at the picture where it is missing, and
+        at the sessions."""
         if self._channel:
             await self._layer.group_add(GROUP, self._channel)  # the in-memory layer forgets members after a while
-        for cluster, feed in self._feeds.items():
+        for cluster, feed in list(self._feeds.items()):
             self._refresh_if_stale(cluster, feed)
             if self._now() - feed.pulsed_at >= PULSE_AFTER_S:
                 feed.pulse()
+        if self._now() - self._checked_at >= CHECK_SESSIONS_EVERY_S:
+            self._checked_at = self._now()
+            await self.check_sessions()
 
     def _start(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
@@ -126,14 +135,10 @@ class Hub:
             await asyncio.sleep(RETRY_AFTER_S)
 
     async def _tick(self) -> None:
-        checked_at = time.monotonic()
         while True:
             await asyncio.sleep(TICK_S)
             try:
                 await self.tick()
-                if time.monotonic() - checked_at >= CHECK_SESSIONS_EVERY_S:
-                    await self.check_sessions()
-                    checked_at = time.monotonic()
             except Exception:
                 log.exception("the hub's tick failed; the next one tries again")
 

@@ -15,6 +15,8 @@ import structlog
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
+from dashboard import running
+
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1,localhost,[::1]"
 
@@ -27,7 +29,7 @@ def names(variable: str, default: str = "") -> tuple[str, ...]:
 
 def home() -> Path:
     """The directory of all state, private to the account that runs Vigie."""
-    path = Path(os.environ.get("VIGIE_HOME") or ROOT / ".vigie").expanduser().resolve()
+    path = Path(os.environ.get("VIGIE_HOME") or running.STATE).expanduser().resolve()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

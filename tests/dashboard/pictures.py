@@ -1,0 +1,45 @@
+"""Pictures for the tests of the web face: small snapshots, and a writer that publishes them as the watch task does."""
+
+import time
+import uuid
+
+from fleet import live
+from fleet.domain.changes import Version, diff
+from fleet.domain.picture import EMPTY, FleetRow, NodeRow, PodRow, Snapshot
+
+
+def nodes(count: int = 24, **changed: NodeRow) -> Snapshot:
+    """`count` nodes of eight GPUs, named node-01 and on; `changed` replaces some of them (node_02=…)."""
+    rows = {f"node-{i:02}": NodeRow(name=f"node-{i:02}", cells="ffffffff", ready="True") for i in range(1, count + 1)}
+    rows |= {name.replace("_", "-"): row for name, row in changed.items()}
+    fleet = FleetRow(nodes=len(rows), gpus=8 * len(rows))
+    return Snapshot(fleet={"fleet": fleet}, products={}, nodes=rows, pods={}, workloads={}, attention={})
+
+
+def with_pod(snapshot: Snapshot, name: str, node: str) -> Snapshot:
+    pods = {**snapshot.pods, f"ml/{name}": PodRow(uid=name, namespace="ml", name=name, node=node, status="Running")}
+    return Snapshot(**{**{t: getattr(snapshot, t) for t in Snapshot.__struct_fields__}, "pods": pods})
+
+
+class Writer:
+    """Holds a cluster's lease and publishes to the store of this process."""
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        self.picture = live.picture()
+        lease = self.picture.acquire(cluster, uuid.uuid4().hex, 60)
+        assert lease is not None
+        self.version = Version(lease.epoch, 0)
+        self.snapshot = EMPTY
+
+    def publish(self, snapshot: Snapshot) -> Version:
+        """The next version, with a pulse before it."""
+        self.pulse()
+        self.version = Version(self.version.epoch, self.version.n + 1)
+        assert self.picture.publish(self.cluster, self.version, diff(self.snapshot, snapshot), snapshot)
+        self.snapshot = snapshot
+        return self.version
+
+    def pulse(self, at: float | None = None, trouble: tuple[tuple[str, str, float], ...] = ()) -> None:
+        pulse = live.Pulse(at=time.time() if at is None else at, trouble=trouble)
+        assert self.picture.pulse(self.cluster, self.version, pulse)

@@ -1,0 +1,149 @@
+"""Who may do what: every address and socket × role, and the origin of sockets."""
+
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from dashboard import access, accounts, urls
+from dashboard.access import PUBLIC, Role
+from tests.dashboard.handshakes import Handshake
+
+pytestmark = pytest.mark.db
+
+# Every address and socket: least role, and a request that it answers. Whoever adds one says here who may use it.
+TABLE = {
+    "healthz": (PUBLIC, "GET", "/healthz"),
+    "readyz": (PUBLIC, "GET", "/readyz"),
+    "sign-in": (PUBLIC, "GET", "/login/"),
+    "sign-out": (PUBLIC, "POST", "/logout/"),
+    "welcome": (PUBLIC, "GET", "/welcome/some-token/"),
+    "set_language": (PUBLIC, "POST", "/language/"),
+    "home": (Role.VIEWER, "GET", "/"),
+    "fleet": (Role.VIEWER, "GET", "/c/{cluster}/"),
+    "node": (Role.VIEWER, "GET", "/c/{cluster}/nodes/node-01/"),
+    "api-v1:snapshot": (Role.VIEWER, "GET", "/api/v1/snapshot"),
+    "api-v1:nodes": (Role.VIEWER, "GET", "/api/v1/nodes"),
+    "api-v1:node": (Role.VIEWER, "GET", "/api/v1/nodes/node-01"),
+    "api-v1:openapi-json": (Role.VIEWER, "GET", "/api/v1/openapi.json"),
+    "api-v1:api-root": (Role.VIEWER, "GET", "/api/v1/"),
+    "socket": (Role.VIEWER, "WEBSOCKET", "/ws/"),
+}
+PEOPLE = (None, "nobody", *Role)
+ROLE_OF = {None: None, "nobody": None, **{role.value: role for role in Role}}
+
+
+def url_names(resolver: URLResolver, namespace: str = "") -> list[str]:
+    found = []
+    for entry in resolver.url_patterns:
+        if isinstance(entry, URLPattern):
+            assert entry.name, f"{entry.pattern} has no name, so nothing says who may use it"
+            found.append(namespace + entry.name)
+        else:
+            found += url_names(entry, f"{namespace}{entry.namespace}:" if entry.namespace else namespace)
+    return found
+
+
+def test_every_address_and_socket_is_in_both_tables():
+    existing = url_names(get_resolver()) + [socket.name for socket in urls.sockets]
+    assert sorted(existing) == sorted(TABLE)
+    assert dict(access.EXPOSED) == {name: least for name, (least, _, _) in TABLE.items()}
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize("name", [name for name, entry in TABLE.items() if entry[1] != "WEBSOCKET"])
+def test_address_by_role(name, person, as_person, writer):
+    least, method, path = TABLE[name]
+    response = as_person(person).generic(method, path.format(cluster=writer.cluster))
+    role = ROLE_OF[person]
+    if least == PUBLIC or (role is not None and role.includes(least)):
+        assert response.status_code not in {401, 403}
+        assert not response.get("Location", "").startswith("/login/?")
+    elif person is not None:
+        assert response.status_code == 403
+    elif path.startswith("/api/"):
+        assert response.status_code == 401
+    else:
+        assert response.headers["Location"] == f"/login/?next={path.format(cluster=writer.cluster)}"
+
+
+@pytest.mark.broker
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.usefixtures("hub_ends")
+async def test_socket_by_role(person, cookies, writer):
+    socket = Handshake(cookies[person])
+    assert await socket.accepted()
+    await socket.say({"cluster": writer.cluster, "view": {"screen": "fleet"}})
+    frame = await socket.hear()
+    least = TABLE["socket"][0]
+    role = ROLE_OF[person]
+    if role is not None and role.includes(least):
+        assert frame["t"] == "snapshot"
+        await socket.leave()
+    else:
+        reason, code = ("signed-out", 4401) if person is None else ("forbidden", 4403)
+        assert frame == {"t": "bye", "reason": reason}
+        assert await socket.closed() == code
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        (None, "localhost"),
+        ("null", "localhost"),
+        ("http://evil.example", "localhost"),
+        ("http://localhost.evil.example", "localhost"),
+        ("http://localhost:8001", "localhost:8000"),
+        ("https://localhost", "localhost:80"),
+        ("ftp://localhost", "localhost"),
+        ("http://evil.example", "evil.example"),  # a name that somebody made point here
+        ("http://localhost:no", "localhost"),
+    ],
+)
+async def test_socket_of_another_origin_is_refused(origin, host):
+    assert not await Handshake(origin=origin, host=host).accepted()
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        ("http://localhost:8000", "localhost:8000"),
+        ("http://localhost", "localhost:80"),
+        ("http://LOCALHOST", "localhost"),
+        ("http://[::1]:8000", "[::1]:8000"),
+        ("http://[::1]", "[::1]"),
+    ],
+)
+def test_own_origin_is_known(origin, host):
+    assert access.same_origin([(b"Host", host.encode()), (b"Origin", origin.encode())])
+
+
+def test_outside_the_rehearsal_an_origin_without_tls_is_refused(settings):
+    settings.VIGIE_SECURE = True
+    settings.ALLOWED_HOSTS = ["vigie.example"]
+    assert access.same_origin([(b"host", b"vigie.example"), (b"origin", b"https://vigie.example")])
+    assert not access.same_origin([(b"host", b"vigie.example"), (b"origin", b"http://vigie.example")])
+
+
+def test_a_name_that_the_table_lacks_is_refused_even_to_the_highest_role():
+    assert not access.may(Role.APPROVER, "forgotten")
+
+
+def test_roles_include_the_lower_ones():
+    assert Role.APPROVER.includes(Role.OPERATOR)
+    assert Role.OPERATOR.includes(Role.OPERATOR)
+    assert not Role.VIEWER.includes(Role.OPERATOR)
+
+
+def test_role_comes_from_groups_alone(people):
+    people["nobody"].is_superuser = True
+    people["nobody"].save()
+    assert access.role_of(people["nobody"]) is None
+    assert access.role_of(people["operator"]) is Role.OPERATOR
+    accounts.set_role(people["operator"], Role.APPROVER)
+    assert access.role_of(type(people["operator"]).objects.get(username="operator")) is Role.APPROVER
+
+
+def test_a_disabled_account_has_no_role(people):
+    accounts.disable(people["approver"])
+    people["approver"].refresh_from_db()
+    assert access.role_of(people["approver"]) is None
