@@ -23,6 +23,8 @@ def fill(resource: Resource, obj: Object, suffix: Suffix, priority_classes: Mapp
         _pod(obj, suffix, priority_classes)
     elif complete is not None:
         complete(obj)
+    if resource.plural in _FIRST_STATUS:
+        obj["status"] = dict(_FIRST_STATUS[resource.plural])
 
 
 def fill_update(resource: Resource, old: Object, new: Object) -> None:
@@ -296,4 +298,19 @@ _ON_UPDATE: dict[str, Callable[[Object], None]] = {
     "jobs": _job_update,
     "services": _service,
     "nodes": _node,
+}
+
+# A new object's status: fields that Go writes even when they are zero.
+_FIRST_STATUS: dict[str, Object] = {
+    "deployments": {},
+    "replicasets": {"replicas": 0},
+    "statefulsets": {"replicas": 0, "availableReplicas": 0},
+    "daemonsets": dict.fromkeys(
+        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+    ),
+    "jobs": {},
+    "services": {"loadBalancer": {}},
+    "poddisruptionbudgets": dict.fromkeys(
+        ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0
+    ),
 }
