@@ -1,0 +1,183 @@
+"""The disruption controller: what each PodDisruptionBudget allows now.
+
+Follows kubernetes/pkg/controller/disruption/disruption.go, with its habit of looking at only one of several budgets that
+select the same pod. Must not evict or refuse: the eviction subresource does, with this status.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fleet.simulation import podstatus
+from fleet.simulation.clock import parse_stamp, stamp
+from fleet.simulation.controller import Controller, Keys
+from fleet.simulation.history import Change
+from fleet.simulation.informer import controller_of, key_of, split_key
+from fleet.simulation.rollout_steps import share
+from fleet.simulation.selectors import LabelSelector
+
+Object = dict[str, Any]
+
+CHARGED_S = 120.0  # how long an eviction that was charged keeps its pod from counting as healthy
+SCALED = {"ReplicaSet": "replicasets", "StatefulSet": "statefulsets", "Deployment": "deployments"}
+
+
+class UnknownScale(Exception):
+    """The controller of a pod has no scale to compute percentages of; the text is the condition's message."""
+
+
+class Budgets(Controller):
+    """Keys are PodDisruptionBudgets."""
+
+    name = "controllermanager"
+    primary = "poddisruptionbudgets"
+    latency_s = (0.01, 0.03)
+
+    def watches(self) -> dict[str, Keys]:
+        return {"poddisruptionbudgets": _itself, "pods": self._pod_changed}
+
+    def _pod_changed(self, change: Change) -> Iterable[str]:
+        pod = change.object
+        namespace = pod["metadata"]["namespace"]
+        budgets = self.informers["poddisruptionbudgets"].indexed("namespace", namespace)
+        matching = sorted(key_of(b) for b in budgets if selects(b, pod))
+        if len(matching) > 1 and change.type != "DELETED":
+            names = ", ".join(split_key(k)[1] for k in matching)
+            chosen = split_key(matching[0])[1]
+            message = f"Pod {namespace}/{pod['metadata']['name']} matches multiple PodDisruptionBudgets."
+            message += f'  Chose "{chosen}" arbitrarily. ({names})'
+            self._tell(pod, "MultiplePodDisruptionBudgets", message, kind="Warning")
+        return matching[:1]
+
+    def sync(self, key: str) -> float | None:
+        budget = self.informers["poddisruptionbudgets"].get(key)
+        if budget is None or "deletionTimestamp" in budget["metadata"]:
+            return None
+        namespace = budget["metadata"]["namespace"]
+        pods = [p for p in self.informers["pods"].indexed("namespace", namespace) if selects(budget, p)]
+        if not pods:
+            self._tell(budget, "NoPods", "No matching pods found")
+        try:
+            expected, desired = self._expected(budget, pods)
+        except UnknownScale as reason:
+            self._write(budget, self._failed(budget, str(reason)))
+            raise
+        charged, again_s = self._charged(budget, pods)
+        healthy = sum(
+            podstatus.is_ready(p) and not podstatus.is_terminating(p) and p["metadata"]["name"] not in charged
+            for p in pods
+        )
+        self._write(budget, self._status(budget, healthy, expected, desired, charged))
+        return again_s
+
+    def _expected(self, budget: Object, pods: list[Object]) -> tuple[int, int]:
+        """Pods that should exist and pods that must stay healthy; percentages are rounded up."""
+        spec = budget["spec"]
+        if spec.get("maxUnavailable") is not None:
+            expected = self._scale(budget, pods)
+            away = share(spec["maxUnavailable"], expected, up=True)
+            return expected, max(0, expected - away)
+        least = spec.get("minAvailable", 1)
+        if isinstance(least, int):
+            return len(pods), least
+        expected = self._scale(budget, pods)
+        return expected, share(least, expected, up=True)
+
+    def _scale(self, budget: Object, pods: list[Object]) -> int:
+        """The sum of spec.replicas over the distinct controllers of the pods; bare pods are left out."""
+        scales: dict[str, int] = {}
+        bare = []
+        for pod in pods:
+            owner = controller_of(pod)
+            if owner is None:
+                bare.append(pod["metadata"]["name"])
+                continue
+            scaled = self._top(pod, owner)
+            scales[scaled["metadata"]["uid"]] = scaled["spec"].get("replicas", 1)
+        if bare:
+            message = f"Pods selected by this PodDisruptionBudget (selector: {_shown(budget)}) were found to be"
+            message += " unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may"
+            self._tell(budget, "UnmanagedPods", f"{message} result in undefined behavior.", kind="Warning")
+        return sum(scales.values())
+
+    def _top(self, pod: Object, owner: Object) -> Object:
+        """The object with a scale that stands above a pod: the Deployment of a ReplicaSet, or the controller itself."""
+        namespace = pod["metadata"]["namespace"]
+        plural = SCALED.get(owner["kind"])
+        if plural is None:
+            raise UnknownScale(f'{owner["kind"].lower()}s.{owner["apiVersion"].partition("/")[0]} "scale" not found')
+        found = self.informers[plural].get(f"{namespace}/{owner['name']}")
+        if found is None:
+            raise UnknownScale(f"found no controllers for pod {pod['metadata']['name']!r}")
+        above = controller_of(found)
+        return self._top(pod, above) if above is not None and above["kind"] in SCALED else found
+
+    def _charged(self, budget: Object, pods: list[Object]) -> tuple[dict[str, str], float | None]:
+        """disruptedPods that still count, and when the next one stops."""
+        now = self.clock.now()
+        present = {p["metadata"]["name"] for p in pods if not podstatus.is_terminating(p)}
+        left: dict[str, str] = {}
+        again_s: float | None = None
+        for name, since in (budget["status"].get("disruptedPods") or {}).items():
+            wait_s = parse_stamp(since) + CHARGED_S - now
+            if name in present and wait_s > 0:
+                left[name] = since
+                again_s = wait_s if again_s is None else min(again_s, wait_s)
+        return left, again_s
+
+    def _status(self, budget: Object, healthy: int, expected: int, desired: int, charged: dict[str, str]) -> Object:
+        allowed = max(0, healthy - desired) if expected > 0 else 0
+        reason, value = ("SufficientPods", "True") if allowed else ("InsufficientPods", "False")
+        status: Object = {"observedGeneration": budget["metadata"]["generation"]}
+        if charged:
+            status["disruptedPods"] = charged
+        status |= {
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "conditions": [self._condition(budget, value, reason, "")],
+        }
+        return status
+
+    def _failed(self, budget: Object, message: str) -> Object:
+        status = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+        status = {**status, **budget["status"], "disruptionsAllowed": 0}
+        return {**status, "conditions": [self._condition(budget, "False", "SyncFailed", message)]}
+
+    def _condition(self, budget: Object, value: str, reason: str, message: str) -> Object:
+        old = podstatus.condition(budget["status"], "DisruptionAllowed")
+        since = old["lastTransitionTime"] if old and old["status"] == value else stamp(self.clock.now())
+        made = {"type": "DisruptionAllowed", "status": value}
+        made["observedGeneration"] = budget["metadata"]["generation"]
+        return {**made, "lastTransitionTime": since, "reason": reason, "message": message}
+
+    def _write(self, budget: Object, status: Object) -> None:
+        if status == budget["status"]:
+            return
+        namespace, name = split_key(key_of(budget))
+        self.store.mutate(
+            "poddisruptionbudgets",
+            namespace,
+            name,
+            lambda draft: {**draft, "status": status},
+            manager=self.manager,
+            subresource="status",
+        )
+
+    def _tell(self, about: Object, reason: str, message: str, kind: str = "Normal") -> None:
+        self.recorder.core(about, reason, message, component=self.name, kind=kind)
+
+
+def selects(budget: Object, pod: Object) -> bool:
+    selector = budget["spec"].get("selector")
+    if selector is None:
+        return False
+    return LabelSelector.from_object(selector).matches(pod["metadata"].get("labels") or {})
+
+
+def _shown(budget: Object) -> str:
+    return ",".join(f"{k}={v}" for k, v in (budget["spec"]["selector"].get("matchLabels") or {}).items())
+
+
+def _itself(change: Change) -> Iterable[str]:
+    return (key_of(change.object),)

@@ -1,0 +1,182 @@
+"""The DaemonSet controller: one pod on every node that matches, cordoned nodes included.
+
+Follows kubernetes/pkg/controller/daemon. Pods are tied to their node by affinity and bound by the scheduler, as real ones.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fleet.simulation import podstatus
+from fleet.simulation.controller import Controller, Keys
+from fleet.simulation.history import Change
+from fleet.simulation.informer import controller_of, key_of, split_key
+from fleet.simulation.ownership import available_in_s, is_active, pod_from_template, template_hash, without_zeros
+from fleet.simulation.placement import affinity_matches, tolerates
+from fleet.simulation.rollout_steps import share
+from fleet.simulation.statefulsets import REVISION_LABEL, revision_of
+
+Object = dict[str, Any]
+
+TOLERATED = [
+    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
+    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
+    {"key": "node.kubernetes.io/disk-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "node.kubernetes.io/pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+]
+HOST_NETWORK = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
+
+
+class DaemonSets(Controller):
+    """Keys are DaemonSets."""
+
+    name = "daemonset-controller"
+    primary = "daemonsets"
+
+    def watches(self) -> dict[str, Keys]:
+        return {"daemonsets": _itself, "pods": _owner, "nodes": self._node_changed}
+
+    def _node_changed(self, change: Change) -> Iterable[str]:
+        if change.type == "MODIFIED" and change.previous is not None and _same_node(change.previous, change.object):
+            return ()
+        return list(self.informers["daemonsets"].objects)
+
+    def sync(self, key: str) -> float | None:
+        owner = self.informers["daemonsets"].get(key)
+        if owner is None or "deletionTimestamp" in owner["metadata"]:
+            return None
+        identity = self._revision(owner)
+        nodes = {n["metadata"]["name"]: n for n in self.informers["nodes"].all()}
+        pods: dict[str, list[Object]] = {}
+        for pod in self.informers["pods"].indexed("controller", owner["metadata"]["uid"]):
+            pods.setdefault(node_of(pod), []).append(pod)
+        wanted = [n for n, node in nodes.items() if _runs_on(owner, node)]
+        for node in wanted:
+            self._settle(owner, node, pods.get(node, []), identity)
+        for node in pods.keys() - set(wanted):
+            self._remove(owner, [p for p in pods[node] if not podstatus.is_terminating(p)])
+        self._update(owner, wanted, pods, identity)
+        self._report(owner, wanted, pods, identity)
+        return None
+
+    def _revision(self, owner: Object) -> str:
+        metadata = owner["metadata"]
+        identity = template_hash(owner["spec"]["template"])
+        name = f"{metadata['name']}-{identity}"
+        if self.informers["controllerrevisions"].get(f"{metadata['namespace']}/{name}") is None:
+            known = self.informers["controllerrevisions"].indexed("controller", metadata["uid"])
+            number = max((r["revision"] for r in known), default=0) + 1
+            made = revision_of(owner, name, identity, number)
+            self.store.create("controllerrevisions", made, manager=self.manager)
+        return identity
+
+    def _settle(self, owner: Object, node: str, pods: list[Object], identity: str) -> None:
+        """Exactly one pod that is not finished on this node."""
+        self._remove(owner, [p for p in pods if podstatus.is_finished(p) and not podstatus.is_terminating(p)])
+        if not any(not podstatus.is_finished(p) for p in pods):
+            pod = self.store.create("pods", daemon_pod(owner, node, identity), manager=self.manager)
+            self._tell(owner, "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
+
+    def _remove(self, owner: Object, pods: list[Object]) -> None:
+        for pod in pods:
+            namespace, name = split_key(key_of(pod))
+            self.store.delete("pods", namespace, name, uid=pod["metadata"]["uid"])
+            self._tell(owner, "SuccessfulDelete", f"Deleted pod: {name}")
+
+    def _update(self, owner: Object, wanted: list[str], pods: dict[str, list[Object]], identity: str) -> None:
+        """Replace outdated pods, at most maxUnavailable being away at a time."""
+        strategy = owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+            return
+        limit = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
+        mine = [p for n in wanted for p in pods.get(n, [])]
+        outdated = [p for p in mine if is_active(p) and _hash_of(p) != identity]
+        unready = [p for p in outdated if not podstatus.is_ready(p)]
+        ready = [p for p in outdated if podstatus.is_ready(p)]
+        available = sum(podstatus.is_ready(p) and is_active(p) for p in mine)
+        may_go = max(0, share(limit, len(wanted), up=True) - (len(wanted) - available))
+        self._remove(owner, [*unready, *ready[:may_go]])
+
+    def _report(self, owner: Object, wanted: list[str], pods: dict[str, list[Object]], identity: str) -> None:
+        here = [max(pods[n], key=lambda p: p["metadata"]["creationTimestamp"]) for n in wanted if pods.get(n)]
+        now, wait_s = self.clock.now(), owner["spec"].get("minReadySeconds", 0)
+        available = sum(available_in_s(p, wait_s, now) == 0 for p in here)
+        counts = {
+            "updatedNumberScheduled": sum(_hash_of(p) == identity for p in here),
+            "numberAvailable": available,
+            "numberUnavailable": len(wanted) - available,
+        }
+        status = {
+            "currentNumberScheduled": len(here),
+            "numberMisscheduled": sum(1 for n, there in pods.items() if n not in set(wanted) and there),
+            "desiredNumberScheduled": len(wanted),
+            "numberReady": sum(podstatus.is_ready(p) for p in here),
+            "observedGeneration": owner["metadata"]["generation"],
+            **without_zeros(counts),
+        }
+        if status == owner["status"]:
+            return
+        namespace, name = split_key(key_of(owner))
+        self.store.mutate(
+            "daemonsets",
+            namespace,
+            name,
+            lambda draft: {**draft, "status": status},
+            manager=self.manager,
+            subresource="status",
+        )
+
+    def _tell(self, owner: Object, reason: str, message: str) -> None:
+        self.recorder.core(owner, reason, message, component=self.name)
+
+
+def daemon_pod(owner: Object, node: str, identity: str) -> Object:
+    """The pod of a DaemonSet for one node."""
+    generation = (owner["metadata"].get("annotations") or {}).get("deprecated.daemonset.template.generation")
+    labels = {REVISION_LABEL: identity, "pod-template-generation": generation or "1"}
+    pod = pod_from_template(owner, owner["spec"]["template"], labels)
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    tolerations = [*(pod["spec"].get("tolerations") or []), *_tolerated(pod["spec"])]
+    pod["spec"] = {**pod["spec"], "affinity": affinity, "tolerations": tolerations}
+    return pod
+
+
+def _tolerated(spec: Object) -> list[Object]:
+    return [*TOLERATED, HOST_NETWORK] if spec.get("hostNetwork") else TOLERATED
+
+
+def node_of(pod: Object) -> str:
+    """The node that a DaemonSet's pod is bound to, or is meant for."""
+    if pod["spec"].get("nodeName"):
+        return str(pod["spec"]["nodeName"])
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return str(required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0])
+
+
+def _runs_on(owner: Object, node: Object) -> bool:
+    spec = owner["spec"]["template"]["spec"]
+    tolerations = [*(spec.get("tolerations") or []), *_tolerated(spec)]
+    taints = [t for t in node["spec"].get("taints") or [] if t["effect"] in {"NoSchedule", "NoExecute"}]
+    return affinity_matches(spec, node) and all(tolerates(tolerations, t) for t in taints)
+
+
+def _same_node(before: Object, after: Object) -> bool:
+    labels = before["metadata"].get("labels") == after["metadata"].get("labels")
+    return bool(labels and before["spec"].get("taints") == after["spec"].get("taints"))
+
+
+def _itself(change: Change) -> Iterable[str]:
+    return (key_of(change.object),)
+
+
+def _owner(change: Change) -> Iterable[str]:
+    owner = controller_of(change.object)
+    if owner is None or owner["kind"] != "DaemonSet":
+        return ()
+    return (f"{change.object['metadata']['namespace']}/{owner['name']}",)
+
+
+def _hash_of(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(REVISION_LABEL, ""))
