@@ -50,6 +50,7 @@ def add(name: str, role: Role, password: str | None, *, rehearsal: bool = False)
         with transaction.atomic():
             user.save()
             user.groups.set(_groups(role, *([REHEARSAL_GROUP] if rehearsal else [])))
+            Invitation.objects.filter(user=None, used_at=None).delete()  # this was the first account
     except IntegrityError as error:
         raise AccountError(f"there is an account {name} already") from error
     return user

@@ -1,0 +1,88 @@
+"""How `manage.py token` and `manage.py user` find the instance that runs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dashboard import running
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_what_was_written_is_found_until_it_is_cleared(tmp_path):
+    running.write(tmp_path / "home", address="http://127.0.0.1:8000/", env={"VIGIE_HOSTS": "localhost"}, state=tmp_path)
+    found = running.read(tmp_path)
+    assert found == running.Running(
+        str(tmp_path / "home"), os.getpid(), "http://127.0.0.1:8000/", {"VIGIE_HOSTS": "localhost"}
+    )
+    assert running.environment(tmp_path) == {"VIGIE_HOSTS": "localhost", "VIGIE_HOME": str(tmp_path / "home")}
+    running.clear(tmp_path / "home", state=tmp_path)
+    assert running.read(tmp_path) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_nobody_clears_the_marker_of_another_instance(tmp_path):
+    running.write(tmp_path / "one", address="", env={}, state=tmp_path)
+    running.clear(tmp_path / "other", state=tmp_path)
+    assert running.read(tmp_path) is not None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", '{"home": "x"}', '{"home":"x","pid":"no","address":"","env":{}}']
+)
+def test_a_broken_marker_is_no_marker(content, tmp_path):
+    (tmp_path / running.FILE_NAME).write_text(content)
+    assert running.read(tmp_path) is None
+    assert running.environment(tmp_path) == {}
+
+
+def ended_process() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_the_marker_of_a_killed_instance_is_no_marker(tmp_path):
+    marker = {"home": "x", "pid": ended_process(), "address": "", "env": {}}
+    (tmp_path / running.FILE_NAME).write_text(json.dumps(marker))
+    assert running.read(tmp_path) is None
+
+
+def manage(state: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "VIGIE_STATE": str(state), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_token_finds_the_running_instance_without_environment_variables(tmp_path):
+    home = tmp_path / "rehearsal"
+    assert manage(tmp_path, "migrate", "-v0", VIGIE_HOME=str(home)).returncode == 0
+    running.write(home, address="http://127.0.0.1:8123/", env={}, state=tmp_path)
+    added = manage(tmp_path, "user", "add", "rita", "--role", "viewer", "--link")
+    assert added.stdout.startswith("http://127.0.0.1:8123/welcome/"), added.stderr
+    token = manage(tmp_path, "token", "rita")
+    assert token.stdout.startswith("vigie_"), token.stderr
+    assert not (tmp_path / "vigie.sqlite3").exists()
+
+
+def test_without_a_running_instance_the_default_home_is_taken(tmp_path):
+    assert manage(tmp_path, "migrate", "-v0").returncode == 0
+    assert (tmp_path / "vigie.sqlite3").exists()
+    assert "no account rita" in manage(tmp_path, "token", "rita").stderr
+
+
+def test_a_home_that_is_named_is_the_one_that_counts(tmp_path):
+    running.write(tmp_path / "running", address="", env={}, state=tmp_path)
+    named = tmp_path / "named"
+    assert manage(tmp_path, "migrate", "-v0", VIGIE_HOME=str(named)).returncode == 0
+    assert "no account rita" in manage(tmp_path, "user", "disable", "rita", VIGIE_HOME=str(named)).stderr
+    assert not (tmp_path / "running").exists()
