@@ -19,7 +19,7 @@ GROUP = "picture"
 PULSE_AFTER_S = 1.0  # of the writer's silence; with the tick a page hears something at least every two seconds
 TICK_S = 1.0
 CHECK_SESSIONS_EVERY_S = 10.0  # a session that ended closes its sockets within 30 s: this and one query
-RETRY_AFTER_S = 1.0
+RETRY_AFTER_S = 2.0
 WAITING_MESSAGES = 1000  # kept while the picture is read; more of them make the read worthless anyway
 
 
@@ -106,8 +106,8 @@ class Hub:
         at the sessions."""
         if self._channel:
             await self._layer.group_add(GROUP, self._channel)  # the in-memory layer forgets members after a while
-        for cluster, feed in list(self._feeds.items()):
-            self._refresh_if_stale(cluster, feed)
+        self._refresh_all()
+        for feed in self._feeds.values():
             if self._now() - feed.pulsed_at >= PULSE_AFTER_S:
                 feed.pulse()
         if self._now() - self._checked_at >= CHECK_SESSIONS_EVERY_S:
@@ -120,16 +120,17 @@ class Hub:
         task.add_done_callback(self._tasks.discard)
 
     async def _listen(self) -> None:
-        """Hear the group for ever. A layer that fails is subscribed to again, and what was missed is read."""
+        """Hear the group for ever. After a failure what was missed is read."""
         while True:
             try:
-                self._channel = await self._layer.new_channel()
+                # Kept through failures: a layer holds on to what it was asked for, so asking anew each time would pile up there.
+                self._channel = self._channel or await self._layer.new_channel()
                 await self._layer.group_add(GROUP, self._channel)
+                self._refresh_all()
                 while True:
                     self.receive(await self._layer.receive(self._channel))
             except Exception:
                 log.exception("the channel layer failed; trying again", after_s=RETRY_AFTER_S)
-            self._channel = ""
             for feed in self._feeds.values():
                 feed.stale = True
             await asyncio.sleep(RETRY_AFTER_S)
@@ -141,6 +142,10 @@ class Hub:
                 await self.tick()
             except Exception:
                 log.exception("the hub's tick failed; the next one tries again")
+
+    def _refresh_all(self) -> None:
+        for cluster, feed in self._feeds.items():
+            self._refresh_if_stale(cluster, feed)
 
     def _refresh_if_stale(self, cluster: str, feed: Feed) -> None:
         if feed.stale and cluster not in self._reading:

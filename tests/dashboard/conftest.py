@@ -100,25 +100,33 @@ class Served:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
 
 
+class Announcing(uvicorn.Server):
+    """Says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = threading.Event()
+
+    async def startup(self, sockets=None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
 @pytest.fixture
 def served(transactional_db) -> Iterator[Served]:
     from dashboard.asgi import application
 
     config = uvicorn.Config(application, port=0, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
-    server, started, loops = uvicorn.Server(config), threading.Event(), []
+    server, loops = Announcing(config), []
 
     async def serve() -> None:
         loops.append(asyncio.get_running_loop())
         live.attach(loops[0])
-        task = asyncio.create_task(server.serve())
-        while not server.started and not task.done():
-            await asyncio.sleep(0.01)
-        started.set()
-        await task
+        await server.serve()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert started.wait(20)
+    assert server.up.wait(20)
     try:
         yield Served(server.servers[0].sockets[0].getsockname()[1], loops[0])
     finally:

@@ -139,7 +139,8 @@ print(json.dumps({
     "policy": page.headers["Content-Security-Policy"],
 }))
 from django.conf import settings
-print(json.dumps([settings.SESSION_COOKIE_NAME, settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE, settings.CSRF_TRUSTED_ORIGINS]))
+names = ("SESSION_COOKIE_NAME", "SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "CSRF_TRUSTED_ORIGINS")
+print(json.dumps([getattr(settings, name) for name in names]))
 """
     answers, cookies = (json.loads(line) for line in secure(code, tmp_path).splitlines())
     assert answers["plain"] == [301, "https://vigie.example/login/"]

@@ -166,7 +166,7 @@ def test_only_a_digest_of_a_link_is_stored(people):
 
 def test_the_first_account_comes_from_a_link_and_may_do_everything():
     path = accounts.first_link()
-    client, done = choose(path, username="rita", password="a new long password", again="a new long password")
+    _, done = choose(path, username="rita", password="a new long password", again="a new long password")
     assert done.status_code == 302
     user = User.objects.get(username="rita")
     assert access.role_of(user) is Role.APPROVER

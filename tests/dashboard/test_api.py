@@ -1,0 +1,139 @@
+"""What programs get: answers, problems, ETags and their description."""
+
+import json
+import time
+
+import pytest
+from django.test import Client
+
+from tests.dashboard.pictures import Writer, nodes
+
+pytestmark = [pytest.mark.db, pytest.mark.broker, pytest.mark.django_db]
+
+
+@pytest.fixture
+def client(as_person) -> Client:
+    return as_person("viewer")
+
+
+def test_nodes_come_sorted_by_name_with_their_age(client, writer):
+    answer = client.get("/api/v1/nodes").json()
+    assert [item["name"] for item in answer["items"]] == [f"node-{i:02}" for i in range(1, 25)]
+    assert answer["cluster"] == writer.cluster
+    assert answer["version"] == [writer.version.epoch, writer.version.n]
+    assert 0 <= answer["now"] - answer["at"] < 5
+    assert answer["trouble"] == []
+
+
+def test_a_snapshot_holds_every_table(client, writer):
+    answer = client.get("/api/v1/snapshot").json()
+    assert {"fleet", "products", "nodes", "pods", "workloads", "attention"} < set(answer)
+    assert answer["fleet"]["gpus"] == 192
+    assert answer["nodes"]["node-07"]["cells"] == "ffffffff"
+
+
+def test_unknown_stays_unknown(client, writer):
+    assert client.get("/api/v1/nodes/node-01").json()["node"]["physical"] is None
+
+
+def test_one_node(client, writer):
+    assert client.get("/api/v1/nodes/node-03").json()["node"]["name"] == "node-03"
+
+
+def problem(response, status: int) -> dict:
+    assert response.status_code == status
+    assert response.headers["Content-Type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    assert body["title"]
+    assert body["detail"]
+    return body
+
+
+def test_what_does_not_exist_is_a_problem(client, writer):
+    assert "node-99" in problem(client.get("/api/v1/nodes/node-99"), 404)["detail"]
+    assert "nowhere" in problem(client.get("/api/v1/nodes?cluster=nowhere"), 404)["detail"]
+    problem(client.get("/api/v1/never"), 404)
+    problem(client.get("/api/v1/"), 404)
+    problem(Client().get("/api/v1/nodes"), 401)
+
+
+def test_a_parameter_that_cannot_be_is_a_problem_with_its_place(client, writer):
+    body = problem(client.get("/api/v1/nodes", {"cluster": "x" * 300}), 422)
+    assert body["errors"][0]["in"] == ["query", "cluster"]
+
+
+def test_each_cluster_answers_for_itself_and_says_when_to_come_again(client, writer, clusters):
+    response = client.get("/api/v1/nodes", {"cluster": clusters[1]})
+    assert clusters[1] in problem(response, 503)["detail"]
+    assert response.headers["Retry-After"] == "1"
+    Writer(clusters[1]).publish(nodes(3))
+    assert len(client.get("/api/v1/nodes", {"cluster": clusters[1]}).json()["items"]) == 3
+    assert len(client.get("/api/v1/nodes", {"cluster": clusters[0]}).json()["items"]) == 24
+
+
+def test_without_any_cluster_there_is_none(client, settings):
+    settings.VIGIE_KUBECONFIG = ""
+    problem(client.get("/api/v1/nodes"), 404)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/snapshot", "/api/v1/nodes/node-01"])
+def test_what_did_not_change_is_not_sent_again_but_its_age_is(path, client, writer):
+    first = client.get(path)
+    writer.pulse(at=time.time() + 1)
+    again = client.get(path, headers={"if-none-match": f'"other", {first.headers["ETag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert float(again.headers["Vigie-At"]) > float(first.headers["Vigie-At"])
+    assert again.headers["ETag"] == first.headers["ETag"]
+
+
+def test_a_change_and_trouble_are_sent(client, writer):
+    etag = client.get("/api/v1/nodes").headers["ETag"]
+    writer.publish(nodes(25))
+    changed = client.get("/api/v1/nodes", headers={"if-none-match": etag})
+    assert len(changed.json()["items"]) == 25
+    writer.pulse(trouble=(("pods", "timeout", 12.0),))
+    troubled = client.get("/api/v1/nodes", headers={"if-none-match": changed.headers["ETag"]})
+    assert troubled.json()["trouble"] == [["pods", "timeout", 12.0]]
+
+
+def test_answers_are_for_the_one_who_asked(client, writer):
+    headers = client.get("/api/v1/nodes").headers
+    assert "private" in headers["Cache-Control"]
+    assert {"Cookie", "Authorization"} <= {part.strip() for part in headers["Vary"].split(",")}
+
+
+def test_the_description_names_every_operation_and_its_answers(client, writer):
+    described = client.get("/api/v1/openapi.json").json()
+    assert set(described["paths"]) == {"/api/v1/snapshot", "/api/v1/nodes", "/api/v1/nodes/{name}"}
+    schemas = described["components"]["schemas"]
+    for path in described["paths"].values():
+        responses = path["get"]["responses"]
+        assert {"200", "304", "401", "403", "404", "422", "503"} <= set(responses)
+        name = responses["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
+        assert schemas[name]["properties"]["at"]["type"] == "number"
+    assert {"Session", "Token"} == set(described["components"]["securitySchemes"])
+
+
+def test_every_reference_in_the_description_leads_somewhere(client, writer):
+    described = client.get("/api/v1/openapi.json").json()
+    schemas = described["components"]["schemas"]
+    text = json.dumps(described)
+    references = {part.split('"')[0] for part in text.split('"$ref": "#/components/schemas/')[1:]}
+    assert references <= set(schemas)
+    assert {"NodeRow", "FleetRow", "Problem"} <= references
+
+
+def test_ready_once_every_cluster_has_a_snapshot(writer, clusters):
+    assert Client().get("/healthz").content == b"ok\n"
+    before = Client().get("/readyz")
+    assert before.status_code == 503
+    assert before.json() == {"ready": False, "clusters": list(clusters), "missing": [clusters[1]]}
+    Writer(clusters[1]).publish(nodes(1))
+    after = Client().get("/readyz")
+    assert (after.status_code, after.json()["missing"]) == (200, [])
+
+
+def test_not_ready_without_any_cluster(settings):
+    settings.VIGIE_KUBECONFIG = ""
+    assert Client().get("/readyz").status_code == 503
