@@ -18,7 +18,7 @@ from celery import Celery, beat, signals
 from celery.worker import WorkController
 from celery.worker.consumer import Consumer
 from celery.worker.loops import synloop
-from kombu import Queue
+from kombu.entity import Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
@@ -64,7 +64,7 @@ def make_app(**options: Any) -> Celery:
         broker_transport_options={} if settings.VIGIE_REDIS_URL else {"polling_interval": 0.02},
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        task_queues=[Queue(name) for name in QUEUES],
+        task_queues=[Queue(name) for name in QUEUES],  # type: ignore[no-untyped-call]
         task_routes={f"{work.tasks}.*": {"queue": name} for name, work in QUEUES.items()},
         task_create_missing_queues=False,
         task_default_queue=next(iter(QUEUES)),
@@ -87,7 +87,7 @@ app = make_app()
 # A worker of its own process
 
 
-@signals.celeryd_init.connect
+@signals.celeryd_init.connect  # type: ignore[untyped-decorator]
 def take_own_tasks(conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Load the modules of the queues that this worker serves, and run as many threads as they want."""
     django.setup()
@@ -96,20 +96,20 @@ def take_own_tasks(conf: Any, options: dict[str, Any], **_: Any) -> None:
     conf.worker_concurrency = sum(QUEUES[name].threads() for name in queues)
 
 
-@signals.worker_ready.connect
+@signals.worker_ready.connect  # type: ignore[untyped-decorator]
 def begin(sender: Consumer, **_: Any) -> None:
     """Do not wait for beat's first message."""
     for name in sender.app.amqp.queues.consume_from:
         sender.app.send_task(QUEUES[name].first, expires=SWEEP_S)
 
 
-@signals.task_prerun.connect
-@signals.task_postrun.connect
+@signals.task_prerun.connect  # type: ignore[untyped-decorator]
+@signals.task_postrun.connect  # type: ignore[untyped-decorator]
 def drop_stale_connections(**_: Any) -> None:
     close_old_connections()
 
 
-@signals.worker_shutting_down.connect
+@signals.worker_shutting_down.connect  # type: ignore[untyped-decorator]
 def stop_waiting(**_: Any) -> None:
     wiring.stopping.set()
 

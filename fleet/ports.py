@@ -13,14 +13,24 @@ class PortError(Exception):
     """An edge could not do what was asked.
 
     `retryable` tells whether the same call may succeed later; `status` is the HTTP status where there is one; `reason` is the
-    edge's own token (Kubernetes' `reason`, or a transport word such as "timeout"). The message never contains credentials.
+    edge's own token (Kubernetes' `reason`, or a transport word such as "silent"); `retry_after_s` is how long the other side
+    asked us to wait, 0 when it did not. The message never contains credentials.
     """
 
-    def __init__(self, message: str, *, retryable: bool, status: int | None = None, reason: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool,
+        status: int | None = None,
+        reason: str = "",
+        retry_after_s: float = 0.0,
+    ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.status = status
         self.reason = reason
+        self.retry_after_s = retry_after_s
 
 
 class Stopping(Protocol):
@@ -48,4 +58,7 @@ class Cluster(Protocol):
         """
 
     def close(self) -> None:
-        """End every stream at once, also one that is silent. May be called from another thread, more than once."""
+        """End every open stream at once, also one that is silent, from any thread and as often as needed.
+
+        Streams whose `stopping` is not set go on with a new connection; one that is just connecting may miss the call.
+        """

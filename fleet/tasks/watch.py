@@ -17,14 +17,14 @@ _writers: dict[str, Writer] = {}
 _writers_lock = threading.Lock()
 
 
-@shared_task(ignore_result=True)
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def watch_clusters() -> None:
     """Ask for a slice of every configured cluster; where one is running, its lease makes ours end at once."""
     for name in wiring.sites():
         watch_cluster.apply_async((name,), expires=EXPIRES_S)
 
 
-@shared_task(ignore_result=True)
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def watch_cluster(name: str) -> None:
     """One slice, and then the next one."""
     if writer(name).run(wiring.stopping) and not wiring.stopping.is_set():
