@@ -62,6 +62,11 @@ class Change:
         return self.record.version
 
 
+def _release(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 class Shelf:
     """All objects of one resource by key ("namespace/name" or "name"), sorted, with a bounded window of changes.
 
@@ -103,8 +108,7 @@ class Shelf:
 
     def wake(self) -> None:
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _release(waiter)
         self._waiters.clear()
 
     def forget(self, version: int) -> None:
@@ -140,6 +144,11 @@ class Shelf:
                 return
             yield key, self.records[key]
 
+    def count(self, prefix: str, after: str) -> int:
+        """How many keys begin with `prefix` and come after `after`."""
+        end = bisect_left(self.keys, prefix + "\U0010ffff") if prefix else len(self.keys)
+        return end - bisect_right(self.keys, after)
+
     def as_of(self, version: int) -> "Frozen":
         """The objects as they were at `version`; ApiError 410 when the window no longer reaches back."""
         if version < self.floor:
@@ -150,16 +159,20 @@ class Shelf:
             undone.setdefault(change.key, change.before)
         return Frozen(self, undone)
 
-    async def wait(self, position: int) -> None:
-        """Return at once if there is something at `position`, else at the next change or `wake`."""
+    async def wait(self, position: int, timeout_s: float | None = None) -> None:
+        """Return at once if there is something at `position`, else at the next change, `wake` or the timeout."""
         if position < self.end:
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
         self._waiters.add(waiter)
+        timer = loop.call_later(max(0.0, timeout_s), _release, waiter) if timeout_s is not None else None
         try:
             await waiter
         finally:
             self._waiters.discard(waiter)
+            if timer is not None:
+                timer.cancel()
 
 
 class Frozen:
@@ -179,6 +192,11 @@ class Frozen:
             record = self._undone[key] if key in self._undone else self._shelf.records[key]
             if record is not None:
                 yield key, record
+
+    def count(self, prefix: str, after: str) -> int:
+        if not self._undone:
+            return self._shelf.count(prefix, after)
+        return sum(1 for _ in self.range(prefix, after))
 
 
 class Subscription:
@@ -202,10 +220,10 @@ class Subscription:
             self._since = changes[-1].resource_version
         return changes
 
-    async def wait(self) -> None:
-        """Return when `take` would give something, or the subscription was closed."""
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Return when `take` may give something, the subscription was closed or the time is up (real seconds)."""
         if not self._closed:
-            await self._shelf.wait(self._position)
+            await self._shelf.wait(self._position, timeout_s)
 
     def close(self) -> None:
         self._closed = True

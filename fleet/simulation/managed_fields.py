@@ -83,7 +83,7 @@ def field_set(field: str, value: Any) -> Tree:
 
 
 def field_of(name: str) -> str:
-    return name[2:] if name.startswith("f:") else name
+    return name.removeprefix("f:")
 
 
 def changed_and_gone(field: str, old: Any, new: Any) -> tuple[Tree, Tree]:

@@ -29,6 +29,8 @@ Object = dict[str, Any]
 
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+# Kinds that outlive their last metadata.finalizer: pods until their kubelet is done, namespaces until they are empty.
+_LINGERING = frozenset({"pods", "namespaces"})
 # Kinds whose metadata.generation counts changes of the spec; the others have none.
 COUNTED = frozenset({
     "daemonsets", "deployments", "replicasets", "statefulsets", "jobs", "cronjobs", "pods", "poddisruptionbudgets",
@@ -204,6 +206,9 @@ class Store:
         doomed = self._doomed(resource, record, grace_s, propagation)
         key = key_of(namespace, name)
         final = not doomed["metadata"].get("finalizers") and not doomed["metadata"]["deletionGracePeriodSeconds"]
+        if plural == "namespaces" and doomed["spec"].get("finalizers"):
+            doomed["status"] = {**doomed.get("status", {}), "phase": "Terminating"}
+            final = False
         terminating = "deletionTimestamp" in metadata
         if doomed != record.object and (not final or terminating):
             shown = self._commit(resource, "MODIFIED", key, doomed, dry_run=dry_run)
@@ -227,6 +232,17 @@ class Store:
         bound = self.shelf("nodes").records.get(node)
         defaults.bind(pod, node, bound.object if bound else None, timestamp(self.clock.now()))
         return self._commit(RESOURCES["pods"], "MODIFIED", key_of(namespace, name), pod, dry_run=dry_run)
+
+    def finalize(self, name: str, finalizers: builtins.list[str], *, manager: str) -> Object:
+        """Set a namespace's own finalizers; the last one gone, a terminating namespace goes. ApiError 404."""
+
+        def put(draft: Object) -> None:
+            draft["spec"]["finalizers"] = finalizers
+
+        written = self.mutate("namespaces", None, name, put, manager=manager, subresource="finalize")
+        if "deletionTimestamp" in written["metadata"] and not finalizers:
+            self._commit(RESOURCES["namespaces"], "DELETED", name, {**written, "metadata": {**written["metadata"]}})
+        return written
 
     # How writing works
 
@@ -303,7 +319,7 @@ class Store:
             entries = managed_fields.updated(old, new, manager, at, "" if subresource == "scale" else subresource)
         metadata["managedFields"] = entries
         key = key_of(namespace, name)
-        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and plural != "pods":
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and plural not in _LINGERING:
             return self._commit(resource, "DELETED", key, new, dry_run=dry_run)
         written = self._commit(resource, "MODIFIED", key, new, dry_run=dry_run)
         released = old["metadata"].get("finalizers") and not metadata.get("finalizers")

@@ -1,0 +1,232 @@
+"""The API server: one ASGI application that speaks the Kubernetes API over a Store.
+
+Owns the way of a request: Host, caller, rights, handler, answer; and the open watches. Must not know what a resource
+means; reading.py, watching.py, writing.py and subresources.py do.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+import structlog
+
+from fleet.simulation import discovery, reading, reviews, subresources, writing
+from fleet.simulation.auth import Attempt, Auth, User
+from fleet.simulation.exchange import Reply, Request, Target, refusal, reply, target_of, text
+from fleet.simulation.refusals import ApiError, bad_request
+from fleet.simulation.store import Store
+from fleet.simulation.watching import Watch
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+LARGEST_BODY_BYTES = 3 * 1024 * 1024
+ENDPOINTS_DEPRECATED = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+NOT_FOUND = "404 page not found\n"
+
+log = structlog.get_logger()
+
+
+class BrokenStreamError(Exception):
+    """Raised out of the application to leave an answer unfinished, as a killed server does."""
+
+
+class Application:
+    """The ASGI application. `hosts` are the names (host:port) that it answers to."""
+
+    def __init__(self, store: Store, auth: Auth, hosts: Iterable[str]) -> None:
+        self.store = store
+        self.auth = auth
+        self.hosts = set(hosts)
+        self.ready = True
+        self._watches: set[Watch] = set()
+
+    # For whoever runs or tests the cluster
+
+    def cut_streams(self, *, broken: bool = False) -> int:
+        """End every open watch, cleanly or in the middle; returns how many there were."""
+        for watch in self._watches:
+            watch.stop(broken=broken)
+        return len(self._watches)
+
+    def restart(self) -> None:
+        """What clients see of a restart: watches break off and versions from before are too old."""
+        self.cut_streams(broken=True)
+        self.store.expire()
+
+    # One request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        try:
+            request = Request.from_scope(dict(scope), await _body(receive))
+            await self._handle(request, receive, send)
+        except ApiError as error:
+            await _send(send, refusal(error))
+        except BrokenStreamError:
+            raise
+        except Exception as error:
+            log.exception("request failed", method=scope["method"], path=scope["path"])
+            failed = ApiError(500, "InternalError", f"Internal error occurred: {error}", {})
+            await _send(send, refusal(failed))
+            raise
+
+    async def _handle(self, request: Request, receive: Receive, send: Send) -> None:
+        if request.headers.get("host", "") not in self.hosts:
+            await _send(send, text("Misdirected Request\n", 421))
+            return
+        user = self.auth.authenticate(request.headers)
+        target = target_of(request.path)
+        attempt = _attempt(request, target)
+        user = self.auth.impersonated(user, request.headers, attempt)
+        self.auth.check(user, attempt, target.resource if target else None)
+        if target is not None and attempt.verb == "watch":
+            await self._watch(Watch(self.store, request, target, _time()), receive, send)
+            return
+        answer = await self._answer(request, target, user)
+        await _send(send, answer, request.warnings)
+
+    async def _answer(self, request: Request, target: Target | None, user: User) -> Reply:
+        if target is None:
+            address = request.headers.get("host", "")
+            if request.method not in {"GET", "HEAD"}:
+                raise ApiError(405, "MethodNotAllowed", "method not allowed", {})
+            return discovery.answer(request, address, ready=self.ready) or text(NOT_FOUND, 404)
+        if target.resource.plural == "endpoints":
+            request.warnings.append(ENDPOINTS_DEPRECATED)
+        _check_method(request, target)
+        if target.resource.plural in reviews.REVIEWS:
+            body = request.decoded() or {}
+            if not isinstance(body, dict):
+                raise bad_request("the object provided is unrecognized")
+            resource, now = target.resource, self.store.clock.now()
+            return reply(reviews.answer(self.auth, user, resource.plural, resource.kind, body, now), 201)
+        if target.subresource not in {"", "status"}:
+            return subresources.answer(self.store, self.auth, request, target)
+        return await self._object(request, target)
+
+    async def _object(self, request: Request, target: Target) -> Reply:
+        store = self.store
+        match request.method, bool(target.name):
+            case "GET", True:
+                return reading.get(store, request, target)
+            case "GET", False:
+                return await reading.list_objects(store, request, target)
+            case "POST", False:
+                return writing.create(store, request, target)
+            case "PUT", True:
+                return writing.replace(store, request, target)
+            case "PATCH", True:
+                return writing.change(store, request, target)
+            case "DELETE", True:
+                return writing.remove(store, request, target)
+            case "DELETE", False:
+                return writing.remove_all(store, request, target)
+        raise subresources.method_not_allowed()
+
+    async def _watch(self, watch: Watch, receive: Receive, send: Send) -> None:
+        """Stream until the watch ends, the client goes, or somebody cuts it."""
+        self._watches.add(watch)
+        gone = asyncio.create_task(_until_gone(receive, watch))
+        try:
+            await send(_start(200, "application/json", {}))
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            async for chunk in watch.lines():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            if watch.broken:
+                raise BrokenStreamError
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            gone.cancel()
+            self._watches.discard(watch)
+
+
+def application(store: Store, auth: Auth, hosts: Iterable[str]) -> Application:
+    return Application(store, auth, hosts)
+
+
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def _attempt(request: Request, target: Target | None) -> Attempt:
+    """What the request tries to do, as RBAC sees it."""
+    if target is None:
+        return Attempt(_VERBS.get(request.method, request.method.lower()), path=request.path)
+    resource = target.resource
+    known = {"group": resource.group, "resource": resource.plural, "subresource": target.subresource}
+    return Attempt(_verb(request, target), namespace=target.namespace, name=target.name, **known)
+
+
+def _verb(request: Request, target: Target) -> str:
+    if request.method in {"GET", "HEAD"} and not target.name:
+        watching = "watch" in request.query and request.flag("watch")
+        return "watch" if watching and "watch" in target.resource.verbs else "list"
+    if request.method == "DELETE" and not target.name:
+        return "deletecollection"
+    return _VERBS.get(request.method, request.method.lower())
+
+
+def _check_method(request: Request, target: Target) -> None:
+    """ApiError 405 for a verb that the resource or subresource does not have."""
+    sub = target.resource.subresource(target.subresource) if target.subresource else None
+    verbs = sub.verbs if sub else target.resource.verbs
+    if _verb(request, target) not in verbs:
+        raise subresources.method_not_allowed()
+
+
+def _time() -> Callable[[], float]:
+    return asyncio.get_running_loop().time
+
+
+async def _body(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > LARGEST_BODY_BYTES:
+            raise ApiError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728", {})
+        chunks.append(chunk)
+        if not message.get("more_body"):
+            return b"".join(chunks)
+
+
+async def _until_gone(receive: Receive, watch: Watch) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    watch.stop()
+
+
+def _start(status: int, content_type: str, headers: dict[str, str], warnings: Iterable[str] = ()) -> Message:
+    pairs = [("content-type", content_type), ("cache-control", "no-cache, private"), *headers.items()]
+    pairs += [("warning", f"299 - {_quoted(w)}") for w in warnings]
+    encoded = [(k.encode("latin-1"), v.encode("latin-1", "replace")) for k, v in pairs]
+    return {"type": "http.response.start", "status": status, "headers": encoded}
+
+
+def _quoted(words: str) -> str:
+    escaped = words.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+async def _send(send: Send, answer: Reply, warnings: Iterable[str] = ()) -> None:
+    headers = {**answer.headers, "content-length": str(len(answer.body))}
+    await send(_start(answer.status, answer.content_type, headers, warnings))
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

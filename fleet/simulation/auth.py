@@ -1,0 +1,255 @@
+"""Who asks, and what they may: bearer tokens, impersonation, and RBAC read from the cluster's own roles and bindings.
+
+Owns the bootstrap roles and the decision. Tokens live in memory only. Must not answer requests itself.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fleet.simulation.refusals import ApiError, forbidden
+from fleet.simulation.resources import Resource
+from fleet.simulation.store import Store
+
+Object = dict[str, Any]
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+READ = ["get", "list", "watch"]
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    groups: tuple[str, ...] = (AUTHENTICATED,)
+    uid: str = ""
+    extra: dict[str, list[str]] = field(default_factory=dict, hash=False, compare=False)
+
+    def info(self) -> Object:
+        """As userInfo shows it."""
+        shown: Object = {"username": self.name}
+        if self.uid:
+            shown["uid"] = self.uid
+        shown["groups"] = list(self.groups)
+        return {**shown, "extra": self.extra} if self.extra else shown
+
+
+ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is to be decided: a verb on a resource, or on a path when `path` is set."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+@dataclass(frozen=True)
+class Decision:
+    allowed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Rules that a binding gives somebody; `namespace` is empty for a ClusterRoleBinding."""
+
+    rules: tuple[Object, ...]
+    namespace: str
+    reason: str
+
+
+def service_account(namespace: str, name: str, uid: str = "") -> User:
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
+
+
+class Auth:
+    """Tokens and decisions for one cluster."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tokens: dict[str, User] = {}
+        _bootstrap(store)
+
+    def issue(self, user: User, token: str = "") -> str:
+        """A new token for a user (or the given one)."""
+        token = token or secrets.token_urlsafe(24)
+        self._tokens[token] = user
+        return token
+
+    def revoke(self, token: str) -> None:
+        del self._tokens[token]
+
+    def user_of(self, token: str) -> User | None:
+        return self._tokens.get(token)
+
+    def authenticate(self, headers: dict[str, str]) -> User:
+        """The caller, after impersonation; ApiError 401 for an unknown token, 403 for a refused impersonation."""
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if not scheme:
+            return ANONYMOUS
+        user = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        return user
+
+    def impersonated(self, user: User, headers: dict[str, str], attempt: Attempt) -> User:
+        """Whom the request is made for; ApiError 403 when `user` may not speak for them."""
+        name = headers.get("impersonate-user", "")
+        if not name:
+            return user
+        if not self.decide(user, Attempt("impersonate", resource="users", name=name)).allowed:
+            raise refused(user, replace(attempt, verb=f"impersonate-on:user-info:{attempt.verb}"))
+        group = headers.get("impersonate-group", "")
+        groups = tuple(g for g in (group, AUTHENTICATED) if g)
+        return User(name, groups)
+
+    def decide(self, user: User, attempt: Attempt) -> Decision:
+        if MASTERS in user.groups:
+            return Decision(True)
+        for grant in self.grants(user):
+            if grant.namespace and grant.namespace != attempt.namespace:
+                continue
+            if any(_covers(rule, attempt) for rule in grant.rules):
+                return Decision(True, grant.reason)
+        return Decision(False)
+
+    def check(self, user: User, attempt: Attempt, resource: Resource | None = None) -> None:
+        """ApiError 403 unless allowed."""
+        if not self.decide(user, attempt).allowed:
+            raise refused(user, attempt, resource)
+
+    def grants(self, user: User) -> Iterator[Grant]:
+        for plural in ("clusterrolebindings", "rolebindings"):
+            for binding in self._store.list(plural):
+                subject = _subject(binding.get("subjects") or (), user, binding["metadata"])
+                rules = self._rules(binding) if subject else ()
+                if subject and rules:
+                    yield Grant(rules, binding["metadata"].get("namespace", ""), _reason(binding, subject))
+
+    def _rules(self, binding: Object) -> tuple[Object, ...]:
+        ref = binding["roleRef"]
+        cluster_wide = ref["kind"] == "ClusterRole"
+        key = ref["name"] if cluster_wide else f"{binding['metadata']['namespace']}/{ref['name']}"
+        record = self._store.shelf("clusterroles" if cluster_wide else "roles").records.get(key)
+        return tuple(record.object.get("rules") or ()) if record else ()
+
+
+def refused(user: User, attempt: Attempt, resource: Resource | None = None) -> ApiError:
+    """403 in the real server's words."""
+    if attempt.path:
+        message = f'forbidden: User "{user.name}" cannot {attempt.verb} path "{attempt.path}"'
+        return ApiError(403, "Forbidden", message, {})
+    where = f'in the namespace "{attempt.namespace}"' if attempt.namespace else "at the cluster scope"
+    why = (
+        f'User "{user.name}" cannot {attempt.verb} resource "{attempt.full_resource}" '
+        f'in API group "{attempt.group}" {where}'
+    )
+    known = resource or Resource(attempt.group, "", "", attempt.resource, "", bool(attempt.namespace))
+    return forbidden(known, attempt.name, why)
+
+
+def _subject(subjects: Iterable[Object], user: User, binding: Object) -> str:
+    """The subject of a binding that means this user, as the decision's reason names it; empty when none does."""
+    for subject in subjects:
+        kind, name = subject["kind"], subject["name"]
+        if kind == "User" and name == user.name:
+            return f'User "{name}"'
+        if kind == "Group" and name in user.groups:
+            return f'Group "{name}"'
+        namespace = subject.get("namespace", binding.get("namespace", ""))
+        if kind == "ServiceAccount" and user.name == f"system:serviceaccount:{namespace}:{name}":
+            return f'ServiceAccount "{name}/{namespace}"'
+    return ""
+
+
+def _reason(binding: Object, subject: str) -> str:
+    metadata, ref = binding["metadata"], binding["roleRef"]
+    scope = f"/{metadata['namespace']}" if metadata.get("namespace") else ""
+    name = f"{metadata['name']}{scope}"
+    return f'RBAC: allowed by {binding["kind"]} "{name}" of {ref["kind"]} "{ref["name"]}" to {subject}'
+
+
+def _covers(rule: Object, attempt: Attempt) -> bool:
+    if not _in(rule.get("verbs"), attempt.verb):
+        return False
+    if attempt.path:
+        return any(_path_matches(p, attempt.path) for p in rule.get("nonResourceURLs") or ())
+    names = rule.get("resourceNames") or ()
+    return (
+        _in(rule.get("apiGroups"), attempt.group)
+        and _resource_matches(rule.get("resources") or (), attempt)
+        and (not names or attempt.name in names)
+    )
+
+
+def _in(values: list[str] | None, wanted: str) -> bool:
+    return values is not None and ("*" in values or wanted in values)
+
+
+def _resource_matches(resources: Iterable[str], attempt: Attempt) -> bool:
+    any_parent = f"*/{attempt.subresource}" if attempt.subresource else ""
+    return any(r in {"*", attempt.full_resource, any_parent} for r in resources)
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
+
+
+def _bootstrap(store: Store) -> None:
+    """The roles that every cluster has, as far as they matter here, and one that reads everything we show."""
+    public = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
+    discovery = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *public]
+    own = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
+    basic = [
+        {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": own},
+        {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
+    ]
+    everything = [
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["*"], "nonResourceURLs": ["*"]},
+    ]
+    groups = ["", "apps", "batch", "policy", "discovery.k8s.io", "events.k8s.io", "coordination.k8s.io"]
+    kinds = [
+        "nodes", "pods", "pods/log", "namespaces", "services", "events", "endpoints", "persistentvolumeclaims",
+        "resourcequotas", "limitranges", "configmaps", "serviceaccounts", "deployments", "replicasets", "statefulsets",
+        "daemonsets", "controllerrevisions", "jobs", "cronjobs", "poddisruptionbudgets", "endpointslices", "leases",
+        "resourceclaims", "priorityclasses",
+    ]  # fmt: skip
+    reader = [{"verbs": READ, "apiGroups": [*groups, "resource.k8s.io", "scheduling.k8s.io"], "resources": kinds}]
+    roles: list[tuple[str, list[Object], tuple[str, ...]]] = [
+        ("cluster-admin", everything, (MASTERS,)),
+        ("system:basic-user", basic, (AUTHENTICATED,)),
+        ("system:discovery", [{"verbs": ["get"], "nonResourceURLs": discovery}], (AUTHENTICATED,)),
+        (
+            "system:public-info-viewer",
+            [{"verbs": ["get"], "nonResourceURLs": public}],
+            (AUTHENTICATED, UNAUTHENTICATED),
+        ),
+        ("fleet-reader", reader, ("fleet-readers",)),
+    ]
+    for name, rules, groups_bound in roles:
+        _role(store, name, rules, groups_bound)
+
+
+def _role(store: Store, name: str, rules: list[Object], groups: tuple[str, ...]) -> None:
+    kind = "rbac.authorization.k8s.io"
+    subjects = [{"kind": "Group", "apiGroup": kind, "name": g} for g in groups]
+    ref = {"apiGroup": kind, "kind": "ClusterRole", "name": name}
+    manager = "kube-apiserver"
+    store.create("clusterroles", {"metadata": {"name": name}, "rules": rules}, manager=manager)
+    binding = {"metadata": {"name": name}, "subjects": subjects, "roleRef": ref}
+    store.create("clusterrolebindings", binding, manager=manager)

@@ -1,0 +1,114 @@
+"""Reviews that are answered and never stored: who am I, what may I, whose token is this.
+
+Owns their bodies. Must not decide rights; Auth does.
+"""
+
+from typing import Any
+
+from fleet.simulation.auth import MASTERS, Attempt, Auth, User, service_account
+from fleet.simulation.refusals import ApiError, Cause, invalid
+from fleet.simulation.store import Store, timestamp
+
+Object = dict[str, Any]
+
+AUDIENCE = "https://kubernetes.default.svc.cluster.local"
+
+
+def attempt_of(spec: Object) -> Attempt:
+    """What a review asks about; ApiError 422 unless it names exactly one thing."""
+    resource: Object = spec.get("resourceAttributes") or {}
+    path: Object = spec.get("nonResourceAttributes") or {}
+    if bool(resource) == bool(path):
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        cause = Cause("spec.resourceAttributes", f"Invalid value: null: {why}")
+        raise invalid(".authorization.k8s.io", "", [cause])
+    if path:
+        return Attempt(path.get("verb", ""), path=path.get("path", ""))
+    known = {f: resource.get(f, "") for f in ("verb", "group", "resource", "subresource", "namespace", "name")}
+    return Attempt(**known)
+
+
+def access(auth: Auth, user: User, body: Object, kind: str) -> Object:
+    """SelfSubjectAccessReview; Subject- and LocalSubjectAccessReview ask for somebody else."""
+    spec = body.get("spec") or {}
+    attempt = attempt_of(spec)
+    if kind != "SelfSubjectAccessReview":
+        user = User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""))
+    decision = auth.decide(user, attempt)
+    status: Object = {"allowed": decision.allowed}
+    if decision.reason:
+        status["reason"] = decision.reason
+    head = {"kind": kind, "apiVersion": "authorization.k8s.io/v1", "metadata": {}}
+    return {**head, "spec": spec, "status": status}
+
+
+def rules(auth: Auth, user: User, body: Object) -> Object:
+    """SelfSubjectRulesReview: all rules that hold in one namespace."""
+    namespace = (body.get("spec") or {}).get("namespace", "")
+    on_resources, on_paths = [], []
+    if MASTERS in user.groups:
+        on_resources.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
+        on_paths.append({"verbs": ["*"], "nonResourceURLs": ["*"]})
+    for grant in auth.grants(user):
+        if grant.namespace in {"", namespace}:
+            on_resources += [r for r in grant.rules if r.get("resources")]
+            on_paths += [r for r in grant.rules if r.get("nonResourceURLs")]
+    status = {"resourceRules": on_resources, "nonResourceRules": on_paths, "incomplete": False}
+    head = {"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}}
+    return {**head, "spec": {}, "status": status}
+
+
+def myself(user: User, now: float) -> Object:
+    head = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}
+    return {**head, "metadata": {"creationTimestamp": timestamp(now)}, "status": {"userInfo": user.info()}}
+
+
+def token(auth: Auth, body: Object) -> Object:
+    """TokenReview: whose token it is, for those who ask on a client's behalf."""
+    spec = body.get("spec") or {}
+    user = auth.user_of(spec.get("token", ""))
+    status: Object = {"authenticated": True, "user": user.info()} if user else {"user": {}}
+    if user:
+        status["audiences"] = spec.get("audiences") or [AUDIENCE]
+    else:
+        status["error"] = "[invalid bearer token, token lookup failed]"
+    head = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}}
+    return {**head, "spec": spec, "status": status}
+
+
+def token_request(auth: Auth, store: Store, namespace: str, name: str, body: Object) -> Object:
+    """A token for a service account (TokenRequest); ApiError 404, 422."""
+    account = store.get("serviceaccounts", namespace, name)
+    spec = body.get("spec") or {}
+    lifetime_s = spec.get("expirationSeconds", 3600)
+    if lifetime_s < 600:
+        why = "may not specify a duration less than 10 minutes"
+        cause = Cause("spec.expirationSeconds", f"Invalid value: {lifetime_s}: {why}")
+        raise invalid("TokenRequest.authentication.k8s.io", name, [cause])
+    now = store.clock.now()
+    issued = auth.issue(service_account(namespace, name, account["metadata"]["uid"]))
+    metadata = {"name": name, "namespace": namespace, "creationTimestamp": timestamp(now)}
+    shown = {"audiences": spec.get("audiences") or [AUDIENCE], "expirationSeconds": lifetime_s}
+    status = {"token": issued, "expirationTimestamp": timestamp(now + lifetime_s)}
+    head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": metadata}
+    return {**head, "spec": {**shown, "boundObjectRef": spec.get("boundObjectRef")}, "status": status}
+
+
+REVIEWS = frozenset({
+    "selfsubjectreviews", "tokenreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews",
+    "selfsubjectrulesreviews", "subjectaccessreviews",
+})  # fmt: skip
+
+
+def answer(auth: Auth, user: User, plural: str, kind: str, body: Object, now: float) -> Object:
+    """The answer to a POST on a review resource; ApiError 422."""
+    match plural:
+        case "selfsubjectreviews":
+            return myself(user, now)
+        case "selfsubjectrulesreviews":
+            return rules(auth, user, body)
+        case "tokenreviews":
+            return token(auth, body)
+        case "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews":
+            return access(auth, user, body, kind)
+    raise ApiError(404, "NotFound", "the server could not find the requested resource", {})

@@ -1,0 +1,121 @@
+"""The API server on a port: TLS with an authority of its own, tokens, kubeconfigs, start and stop.
+
+Owns the socket and the uvicorn server inside the caller's event loop; binds to loopback only. Must not answer requests.
+"""
+
+import asyncio
+import base64
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import trustme
+import uvicorn
+import yaml
+
+from fleet.simulation.api import Application, application
+from fleet.simulation.auth import AUTHENTICATED, MASTERS, Auth, User
+from fleet.simulation.store import Store
+
+ADDRESS = "127.0.0.1"
+STOP_WITHIN_S = 2
+ADMIN = User("admin", (MASTERS, AUTHENTICATED))
+READER = User("reader", ("fleet-readers", AUTHENTICATED))
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to whoever runs the cluster."""
+        yield
+
+
+class ApiServer:
+    """Serves one Store. `start` and `stop` run on the loop that also changes the store."""
+
+    def __init__(self, store: Store) -> None:
+        self.auth = Auth(store)
+        self.app: Application = application(store, self.auth, ())
+        self.url = ""
+        self._authority = trustme.CA()
+        self._server: _Uvicorn | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def ca_pem(self) -> bytes:
+        return self._authority.cert_pem.bytes()
+
+    async def start(self, port: int = 0) -> str:
+        """Listen on loopback (0: any free port) and return the URL; OSError when the port is taken."""
+        listener = socket.socket()
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((ADDRESS, port))
+        except OSError:
+            listener.close()
+            raise
+        taken = listener.getsockname()[1]
+        self.app.hosts |= {f"{ADDRESS}:{taken}", f"localhost:{taken}"}
+        self.url = f"https://{ADDRESS}:{taken}"
+        self._server = _Uvicorn(self._config())
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        while not self._server.started:
+            if self._serving.done():
+                await self._serving
+                raise OSError("the API server ended while starting")
+            await asyncio.sleep(0.005)
+        return self.url
+
+    def _config(self) -> uvicorn.Config:
+        config = uvicorn.Config(
+            self.app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            log_level="critical",  # the application logs its own errors; uvicorn's are streams that we cut
+            server_header=False,
+            timeout_keep_alive=90,
+            timeout_graceful_shutdown=STOP_WITHIN_S,
+        )
+        config.load()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._authority.issue_cert(ADDRESS, "localhost").configure_cert(context)
+        context.set_alpn_protocols(["http/1.1"])
+        config.ssl = context
+        return config
+
+    async def stop(self) -> None:
+        """End all watches cleanly and stop listening."""
+        if self._server is None or self._serving is None:
+            return
+        self.app.cut_streams()
+        self._server.should_exit = True
+        await self._serving
+        self._server = self._serving = None
+
+    def kubeconfig(self, context: str = "rehearsal", user: User = ADMIN, namespace: str = "default") -> str:
+        """A kubeconfig (YAML) with a new token for `user`."""
+        cluster = {"server": self.url, "certificate-authority-data": base64.b64encode(self.ca_pem).decode()}
+        document: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": context, "cluster": cluster}],
+            "users": [{"name": user.name, "user": {"token": self.auth.issue(user)}}],
+            "contexts": [{"name": context, "context": {"cluster": context, "user": user.name, "namespace": namespace}}],
+            "current-context": context,
+        }
+        text: str = yaml.safe_dump(document, sort_keys=False)
+        return text
+
+    def write_kubeconfig(self, path: Path, context: str = "rehearsal", user: User = ADMIN) -> None:
+        """Readable by its owner only, from the first byte on."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(self.kubeconfig(context, user))
