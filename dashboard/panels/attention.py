@@ -3,18 +3,14 @@
 Owns which facts of an attention row its sentences use. Must not decide what needs attention: the domain does.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dashboard.panels.fleet import GLYPHS, natural
-from dashboard.panels.words import Clock, Text, Value, say
+from dashboard.panels.words import Text, say
+from fleet.domain.attention import Concern
 from fleet.domain.picture import AttentionRow
-
-STREAM_RANK = -1  # what we cannot see comes before what we see
-
-# Facts that are moments: shown as the time of an event.
-MOMENTS = ("_at",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +39,122 @@ def urgency(row: AttentionRow) -> tuple[int, float, Any]:
 
 
 def entry(key: str, row: AttentionRow) -> Entry:
-    values = _values(row)
+    facts = dict(row.facts)
     return Entry(
         key=key,
         level=row.level,
         glyph=GLYPHS.get(row.level, "s-info"),
-        title=say(f"attention.{row.kind}", **values),
-        evidence=say(f"evidence.{row.kind}", **values),
+        title=title(row, facts),
+        evidence=evidence(row, facts),
         since_at=row.since_at,
         node=row.node,
         action=say("attention.open", node=row.node) if row.node else "",
     )
 
 
-def _values(row: AttentionRow) -> dict[str, Value]:
-    facts: dict[str, Value] = {
-        name: Clock(value) if name.endswith(MOMENTS) and isinstance(value, int | float) else _value(value)
-        for name, value in row.facts
+Facts = Mapping[str, str | int | float | None]
+
+
+def title(row: AttentionRow, facts: Facts) -> Text:
+    counts = {
+        Concern.GPUS_WITHDRAWN: _count(facts, "withdrawn"),
+        Concern.OVER_COMMITTED: _count(facts, "overcommit"),
+        Concern.WORKLOAD_SHORT: _count(facts, "desired") - _count(facts, "available"),
+        Concern.PODS_WAITING: _count(facts, "pods"),
     }
-    return {"subject": row.subject, "node": row.node, **facts}
+    kind = Concern(row.kind)
+    return say(f"attention.{kind}", n=counts.get(kind, 0), node=row.node, name=_name(row.subject))
 
 
-def _value(value: str | float | None) -> Value:
-    return int(value) if isinstance(value, float) else value
+def evidence(row: AttentionRow, facts: Facts) -> Text:
+    return _EVIDENCE[Concern(row.kind)](row, facts)
+
+
+def _silent(_row: AttentionRow, facts: Facts) -> Text:
+    return say("evidence.node-unreachable", held=_held(facts))
+
+
+def _not_ready(_row: AttentionRow, facts: Facts) -> Text:
+    message = _text(facts, "message") or _text(facts, "reason")
+    return say("evidence.node-not-ready", message=message.rstrip(".") or None, held=_held(facts))
+
+
+def _missing(_row: AttentionRow, facts: Facts) -> Text:
+    return say("evidence.gpus-missing", gpus=say("gpus", n=_count(facts, "physical")))
+
+
+def _withdrawn(_row: AttentionRow, facts: Facts) -> Text:
+    counts = {"n": _count(facts, "withdrawn"), "capacity": _count(facts, "capacity")}
+    return say("evidence.gpus-withdrawn", **counts, resource=_text(facts, "resource"))
+
+
+def _over_committed(_row: AttentionRow, facts: Facts) -> Text:
+    room = _count(facts, "allocatable")
+    asked = room + _count(facts, "overcommit")
+    return say("evidence.over-committed", asked=asked, room=room, resource=_text(facts, "resource"))
+
+
+def _tainted(_row: AttentionRow, facts: Facts) -> Text:
+    return say("evidence.node-tainted", taint=_text(facts, "taint"), held=_held(facts))
+
+
+def _claims(_row: AttentionRow, facts: Facts) -> Text:
+    return say("evidence.claims", n=_count(facts, "pods"))
+
+
+def _short(row: AttentionRow, facts: Facts) -> Text:
+    counts = {name: _count(facts, name) for name in ("available", "desired", "ready")}
+    each = say("evidence.each", gpus=say("gpus", n=_count(facts, "gpus")))
+    return say("evidence.workload-short", **counts, owner=row.subject, each=each)
+
+
+def _waiting(_row: AttentionRow, facts: Facts) -> Text:
+    """A hole that is too small explains itself; otherwise the scheduler's words do."""
+    gpus, hole, product = _count(facts, "gpus"), _count(facts, "hole"), _text(facts, "product")
+    need = say("gpus.of", n=gpus, product=product) if product else say("gpus", n=gpus)
+    if hole < gpus:
+        return say("evidence.pods-waiting", need=need, hole=hole)
+    reason = _text(facts, "message") or _text(facts, "reason") or None
+    return say("evidence.pods-waiting-other", need=need, reason=reason)
+
+
+def _cordoned(_row: AttentionRow, facts: Facts) -> Text:
+    by = _text(facts, "by")
+    who = say("evidence.by", by=by) if by else say("evidence.by-unknown")
+    return say("evidence.cordoned", who=who, closed=say("evidence.closed", n=_count(facts, "free")), held=_held(facts))
+
+
+_EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
+    Concern.NODE_UNREACHABLE: _silent,
+    Concern.NODE_NOT_READY: _not_ready,
+    Concern.GPUS_MISSING: _missing,
+    Concern.GPUS_WITHDRAWN: _withdrawn,
+    Concern.OVER_COMMITTED: _over_committed,
+    Concern.WORKLOAD_SHORT: _short,
+    Concern.PODS_WAITING: _waiting,
+    Concern.NODE_TAINTED: _tainted,
+    Concern.CORDONED: _cordoned,
+    Concern.CLAIMS: _claims,
+}
+
+
+def _held(facts: Facts) -> Text:
+    pods, gpus = _count(facts, "pods"), _count(facts, "gpus")
+    return say("evidence.held", n=pods, gpus=say("gpus", n=gpus)) if gpus else say("evidence.held-none", n=pods)
+
+
+def _count(facts: Facts, name: str) -> int:
+    value = facts.get(name)
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _text(facts: Facts, name: str) -> str:
+    return str(facts[name] or "")
+
+
+def _name(subject: str) -> str:
+    """A workload or pod is called by its own name; kind and namespace are evidence."""
+    return subject.rsplit("/", 1)[-1]
 
 
 def stream(kind: str, reason: str, since_at: float) -> Entry:

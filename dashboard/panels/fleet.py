@@ -81,7 +81,7 @@ def key_numbers(snapshot: Snapshot) -> list[KeyNumber]:
         _free(fleet, snapshot.products),
         _largest(fleet),
         _room(fleet),
-        _fragmentation(fleet),
+        _fragmentation(fleet, snapshot.products),
         _waiting(fleet),
         _not_ready(fleet),
         _withdrawn(fleet),
@@ -89,10 +89,13 @@ def key_numbers(snapshot: Snapshot) -> list[KeyNumber]:
 
 
 def _available(fleet: FleetRow) -> KeyNumber:
-    taken = fleet.gpus - fleet.available
-    named = {"cordoned": fleet.cordoned, "silent": fleet.silent, "withdrawn": fleet.withdrawn}
-    rest = max(0, taken - sum(named.values()))
-    parts = tuple(say(f"kpi.{name}", n=n) for name, n in (*named.items(), ("closed", rest)) if n)
+    taken = (
+        ("cordoned", fleet.cordoned),
+        ("silent", fleet.silent),
+        ("withdrawn", fleet.withdrawn),
+        ("tainted", fleet.tainted),
+    )
+    parts = tuple(say(f"kpi.{name}", n=n) for name, n in taken if n)
     note = say("kpi.no-gpus") if not fleet.gpus else parts or say("kpi.all-available")
     return KeyNumber("available", fleet.available, say("kpi.of", total=fleet.gpus), note)
 
@@ -100,7 +103,7 @@ def _available(fleet: FleetRow) -> KeyNumber:
 def _free(fleet: FleetRow, products: Mapping[str, ProductRow]) -> KeyNumber:
     parts = tuple(
         say("kpi.product", count=row.free, product=row.product)
-        for _, row in sorted(products.items(), key=lambda item: natural(item[0]))
+        for _, row in by_name(products)
         if row.free and row.product
     )
     return KeyNumber("free", fleet.free, note=parts or ("" if fleet.free else say("kpi.none-free")))
@@ -119,20 +122,38 @@ def _room(fleet: FleetRow) -> KeyNumber:
     if not fleet.slots:
         return KeyNumber("room", 0, note=say("kpi.none-free"))
     *smaller, (size, most) = sorted(fleet.slots)
-    note = tuple(
-        say("kpi.room", count=count, size=k) if k > 1 else say("kpi.room-single", n=count)
-        for k, count in reversed(smaller)
-    )
-    return KeyNumber("room", most, say("kpi.times", size=size), note)
+    note = tuple(say("kpi.room", count=count, size=k) for k, count in reversed(smaller))
+    return KeyNumber("room", most, say("kpi.of-size", size=size), note)
 
 
-def _fragmentation(fleet: FleetRow) -> KeyNumber:
-    known = [(k, share) for k, share in sorted(fleet.fragmentation) if share is not None]
+def _fragmentation(fleet: FleetRow, products: Mapping[str, ProductRow]) -> KeyNumber:
+    """The share of free GPUs that the largest pods cannot use, of the worst product first: products are never mixed."""
+    if fleet.fragmentation:
+        return _fragmentation_of_one(fleet)
+    found = [(row.product, *_largest_size(row.fragmentation)) for _, row in by_name(products)]
+    known = [(product, size, share) for product, size, share in found if share is not None]
+    if not known:
+        return KeyNumber("fragmentation", "–", note=say("kpi.not-applicable"))
+    note = tuple(say("kpi.fragmented-product", product=p, percent=_percent(share)) for p, _, share in known)
+    _, size, worst = max(known, key=lambda item: item[2])
+    return KeyNumber("fragmentation", _percent(worst), say("kpi.for-size", size=size), note)
+
+
+def _largest_size(shares: Iterable[tuple[int, float | None]]) -> tuple[int, float | None]:
+    return max(shares, key=lambda item: item[0], default=(0, None))
+
+
+def _fragmentation_of_one(fleet: FleetRow) -> KeyNumber:
+    known = [(k, share) for k, share in sorted(fleet.fragmentation, key=lambda item: item[0]) if share is not None]
     if not known:
         return KeyNumber("fragmentation", "–", note=say("kpi.not-applicable"))
     *smaller, (size, share) = known
     note = tuple(say("kpi.fragmented", percent=_percent(s), size=k) for k, s in reversed(smaller) if k > 1)
     return KeyNumber("fragmentation", _percent(share), say("kpi.for-size", size=size), note)
+
+
+def by_name(products: Mapping[str, ProductRow]) -> list[tuple[str, ProductRow]]:
+    return sorted(products.items(), key=lambda item: natural(item[0]))
 
 
 def _percent(share: float) -> Text:

@@ -38,11 +38,11 @@ def node(i: int, now: float = NOW) -> NodeRow:
     pool, zone, product = GROUPS[(i - 1) // 6]
     allocatable, allocated = 7 if i == WITHDRAWN else 8, BUSY[i - 1]
     free = allocatable - allocated
-    letters = {CORDONED: "c" * 8, SILENT: "u" * 8}.get(i, "b" * allocated + "f" * free + "u" * (8 - allocatable))
+    letters = {CORDONED: "c" * 8, SILENT: "u" * 8}.get(i, "b" * allocated + ("c" if i == 7 else "f") * free + "x" * (8 - allocatable))
     level, reasons = {
         CORDONED: ("off", ("cordoned",)),
         SILENT: ("off", ("node-unreachable",)),
-        WITHDRAWN: ("warn", ("gpus-withdrawn",)),
+        WITHDRAWN: ("bad", ("gpus-withdrawn",)),
         7: ("drain", ("cordoned",)),
     }.get(i, ("", ()))
     closed = i in (CORDONED, 7)
@@ -113,12 +113,20 @@ def pods(rows: dict[str, NodeRow], now: float = NOW) -> dict[str, PodRow]:
 
 
 def attention(now: float = NOW) -> dict[str, AttentionRow]:
+    held = (("pods", 3), ("gpus", 8))
+    waiting = (
+        ("pods", 4), ("gpus", 8), ("resource", "nvidia.com/gpu"), ("product", "H100"), ("hole", 5), ("reason", "Unschedulable"),
+        ("message", "0/24 nodes are available: 24 Insufficient nvidia.com/gpu."), ("pod", "ml/rl-policy-0"),
+    )  # fmt: skip
+    withdrawn = (("withdrawn", 1), ("capacity", 8), ("resource", "nvidia.com/gpu"))
     rows = (
-        AttentionRow("node-unreachable", "bad", 10, "node-22", "node-22", now - 250),
-        AttentionRow("gpus-withdrawn", "warn", 30, "node-11", "node-11", now - 600, (("allocatable", 7), ("capacity", 8))),
-        AttentionRow("pods-waiting", "warn", 40, "ml/rl-policy-0", "", now - 1_080),
-        AttentionRow("cordoned", "warn", 60, "node-07", "node-07", now - 540),
-        AttentionRow("cordoned", "warn", 60, "node-16", "node-16", now - 6 * 86_400),
+        AttentionRow("node-unreachable", "bad", 0, "node-22", "node-22", now - 250, (*held, ("reason", "NodeStatusUnknown"), ("message", "Kubelet stopped posting node status."))),
+        AttentionRow("gpus-withdrawn", "bad", 3, "node-11", "node-11", None, (*held, *withdrawn)),
+        AttentionRow("workload-short", "warn", 5, "Deployment/ml/ocr-api", "", now - 400, (("desired", 6), ("available", 5), ("ready", 5), ("gpus", 1))),
+        AttentionRow("pods-waiting", "warn", 6, "StatefulSet/ml/rl-policy", "", now - 1_080, waiting),
+        AttentionRow("cordoned", "warn", 8, "node-16", "node-16", now - 6 * 86_400, (("pods", 2), ("gpus", 0), ("by", "l.moreau"), ("free", 8))),
+        AttentionRow("cordoned", "warn", 8, "node-07", "node-07", now - 540, (("pods", 4), ("gpus", 5), ("by", "kubectl-cordon"), ("free", 3))),
+        AttentionRow("claims", "note", 9, "pods", "", None, (("pods", 3),)),
     )
     return {f"{row.kind}:{row.subject}": row for row in rows}
 
@@ -135,6 +143,9 @@ def product(name: str, rows: Iterable[NodeRow]) -> ProductRow:
         free=sum(free.values()),
         largest_hole=free[hole],
         largest_hole_node=hole,
+        fragmentation=tuple(
+            (k, 1 - k * sum(n // k for n in free.values()) / sum(free.values())) for k in (1, 2, 4, 8) if sum(free.values())
+        ),
     )
 
 
@@ -147,10 +158,10 @@ def fleet(rows: dict[str, NodeRow], now: float = NOW) -> FleetRow:
     cells = Counter(CELL_STATES[letter] for row in rows.values() for letter in row.cells)
     return FleetRow(
         nodes=len(rows), gpu_nodes=len(rows), nodes_ready=len(rows) - 1, physical=192, gpus=8 * len(rows),
-        available=sum(row.resources[0].allocatable for row in usable), cordoned=16, silent=8, withdrawn=1,
+        available=sum(row.resources[0].allocatable for row in usable), cordoned=16, silent=8, withdrawn=1, tainted=0,
         allocated=sum(row.resources[0].allocated for row in rows.values()), free=total,
         largest_hole=free[hole], largest_hole_node=hole, largest_hole_product=rows[hole].product, slots=slots,
-        fragmentation=tuple((k, 1 - k * n / total) for k, n in slots), waiting_pods=4, waiting_since_at=now - 1_080,
+        waiting_pods=4, waiting_since_at=now - 1_080,
         waiting_gpus=8, waiting_oldest="ml/rl-policy-0", claims=3, cells=tuple(sorted(cells.items())),
     )  # fmt: skip
 

@@ -12,8 +12,8 @@
  * @typedef {{namespace: string, name: string, node: string, status: string, level: string, ready: number, containers: number,
  *   restarts: number, gpus: number, owner_kind: string, team: string, budgets: string[], grace_s: number | null,
  *   empty_dir: boolean, daemon: boolean, mirror: boolean, claims: number, created_at: number | null}} PodRow
- * @typedef {{product: string, free: number}} ProductRow
- * @typedef {{nodes: number, nodes_ready: number, gpus: number, available: number, cordoned: number, silent: number,
+ * @typedef {{product: string, free: number, fragmentation: [number, number | null][]}} ProductRow
+ * @typedef {{nodes: number, nodes_ready: number, gpus: number, available: number, cordoned: number, tainted: number, silent: number,
  *   withdrawn: number, free: number, overcommit: number, largest_hole: number, largest_hole_node: string,
  *   largest_hole_product: string, slots: [number, number][], fragmentation: [number, number | null][], waiting_pods: number,
  *   waiting_since_at: number | null, waiting_gpus: number, claims: number, cells: [string, number][]}} FleetRow

@@ -7,6 +7,7 @@ import { levelGlyph, natural } from "./fleet.js";
 /** @typedef {import("../types.js").AttentionRow} AttentionRow */
 /** @typedef {import("../words.js").Text} Text */
 /** @typedef {import("../words.js").Value} Value */
+/** @typedef {Record<string, string | number | null>} Facts */
 /** @typedef {{key: string, level: string, glyph: string, title: Text, evidence: Text, since: number | null, node: string,
  *   action: Text}} Entry */
 
@@ -37,13 +38,14 @@ function urgency(a, b) {
  * @returns {Entry}
  */
 export function entry(key, row) {
-  const values = { subject: row.subject, node: row.node, ...Object.fromEntries(row.facts.map(fact)) };
+  /** @type {Facts} */
+  const facts = Object.fromEntries(row.facts);
   return {
     key,
     level: row.level,
     glyph: levelGlyph(row.level) || "s-info",
-    title: say(`attention.${row.kind}`, values),
-    evidence: say(`evidence.${row.kind}`, values),
+    title: title(row, facts),
+    evidence: evidence(row, facts),
     since: row.since_at,
     node: row.node,
     action: row.node ? say("attention.open", { node: row.node }) : "",
@@ -51,12 +53,91 @@ export function entry(key, row) {
 }
 
 /**
- * @param {[string, string | number | null]} fact
- * @returns {[string, Value]}
+ * @param {AttentionRow} row
+ * @param {Facts} facts
  */
-function fact([name, value]) {
-  if (typeof value !== "number") return [name, value];
-  return [name, name.endsWith("_at") ? { clock: value } : Math.trunc(value)];
+function title({ kind, node, subject }, facts) {
+  const lacking = count(facts, "desired") - count(facts, "available");
+  /** @type {Record<string, number>} */
+  const counts = {
+    "gpus-withdrawn": count(facts, "withdrawn"),
+    "over-committed": count(facts, "overcommit"),
+    "workload-short": lacking,
+    "pods-waiting": count(facts, "pods"),
+  };
+  return say(`attention.${kind}`, { n: counts[kind] ?? 0, node, name: subject.slice(subject.lastIndexOf("/") + 1) });
+}
+
+/** @type {Record<string, (facts: Facts, subject: string) => Record<string, Value>>} */
+const EVIDENCE = {
+  "node-unreachable": (facts) => ({ held: held(facts) }),
+  "node-not-ready": (facts) => {
+    const message = text(facts, "message") || text(facts, "reason");
+    return { message: message.replace(/\.+$/, "") || null, held: held(facts) };
+  },
+  "gpus-missing": (facts) => ({ gpus: say("gpus", { n: count(facts, "physical") }) }),
+  "gpus-withdrawn": (facts) => ({
+    n: count(facts, "withdrawn"), capacity: count(facts, "capacity"), resource: text(facts, "resource"),
+  }),
+  "over-committed": (facts) => {
+    const room = count(facts, "allocatable");
+    return { asked: room + count(facts, "overcommit"), room, resource: text(facts, "resource") };
+  },
+  "workload-short": (facts, owner) => ({
+    available: count(facts, "available"), desired: count(facts, "desired"), ready: count(facts, "ready"), owner,
+    each: say("evidence.each", { gpus: say("gpus", { n: count(facts, "gpus") }) }),
+  }),
+  "node-tainted": (facts) => ({ taint: text(facts, "taint"), held: held(facts) }),
+  cordoned: (facts) => {
+    const by = text(facts, "by"), closed = say("evidence.closed", { n: count(facts, "free") });
+    return { who: by ? say("evidence.by", { by }) : say("evidence.by-unknown"), closed, held: held(facts) };
+  },
+  claims: (facts) => ({ n: count(facts, "pods") }),
+};
+
+/**
+ * @param {AttentionRow} row
+ * @param {Facts} facts
+ * @returns {Text}
+ */
+function evidence({ kind, subject }, facts) {
+  if (kind === "pods-waiting") return waiting(facts);
+  return say(`evidence.${kind}`, EVIDENCE[kind]?.(facts, subject) ?? {});
+}
+
+/**
+ * A hole that is too small explains itself; otherwise the scheduler's words do.
+ * @param {Facts} facts
+ */
+function waiting(facts) {
+  const n = count(facts, "gpus"), hole = count(facts, "hole"), product = text(facts, "product");
+  const need = product ? say("gpus.of", { n, product }) : say("gpus", { n });
+  if (hole < n) return say("evidence.pods-waiting", { need, hole });
+  const reason = text(facts, "message") || text(facts, "reason") || null;
+  return say("evidence.pods-waiting-other", { need, reason });
+}
+
+/** @param {Facts} facts */
+function held(facts) {
+  const n = count(facts, "pods"), gpus = count(facts, "gpus");
+  return gpus ? say("evidence.held", { n, gpus: say("gpus", { n: gpus }) }) : say("evidence.held-none", { n });
+}
+
+/**
+ * @param {Facts} facts
+ * @param {string} name
+ */
+function count(facts, name) {
+  const value = facts[name];
+  return typeof value === "number" ? Math.trunc(value) : 0;
+}
+
+/**
+ * @param {Facts} facts
+ * @param {string} name
+ */
+function text(facts, name) {
+  return String(facts[name] ?? "");
 }
 
 /**

@@ -7,6 +7,7 @@ import { say } from "../words.js";
 
 /** @typedef {import("../types.js").FleetRow} FleetRow */
 /** @typedef {import("../types.js").NodeRow} NodeRow */
+/** @typedef {import("../types.js").ProductRow} ProductRow */
 /** @typedef {import("../words.js").Text} Text */
 /** @typedef {import("../words.js").Value} Value */
 /** @typedef {{id: string, value: Value, unit: Text, note: Text, level: string, node: string}} KeyNumber */
@@ -44,29 +45,27 @@ export function keyNumbers(tables) {
   const fleet = tables.fleet["fleet"];
   if (fleet === undefined) return [];
   return [
-    available(fleet), free(fleet, tables.products), largest(fleet), room(fleet), fragmentation(fleet), waiting(fleet),
+    available(fleet), free(fleet, tables.products), largest(fleet), room(fleet), fragmentation(fleet, tables.products), waiting(fleet),
     notReady(fleet), withdrawn(fleet),
   ];
 }
 
 /** @param {FleetRow} fleet */
 function available(fleet) {
-  const named = /** @type {[string, number][]} */ ([
-    ["cordoned", fleet.cordoned], ["silent", fleet.silent], ["withdrawn", fleet.withdrawn],
+  const taken = /** @type {[string, number][]} */ ([
+    ["cordoned", fleet.cordoned], ["silent", fleet.silent], ["withdrawn", fleet.withdrawn], ["tainted", fleet.tainted],
   ]);
-  const rest = Math.max(0, fleet.gpus - fleet.available - named.reduce((sum, [, n]) => sum + n, 0));
-  const parts = [...named, /** @type {[string, number]} */ (["closed", rest])]
-    .filter(([, n]) => n).map(([name, n]) => say(`kpi.${name}`, { n }));
+  const parts = taken.filter(([, n]) => n).map(([name, n]) => say(`kpi.${name}`, { n }));
   const note = !fleet.gpus ? say("kpi.no-gpus") : parts.length ? parts : say("kpi.all-available");
   return keyNumber("available", fleet.available, { unit: say("kpi.of", { total: fleet.gpus }), note });
 }
 
 /**
  * @param {FleetRow} fleet
- * @param {Record<string, import("../types.js").ProductRow>} products
+ * @param {Record<string, ProductRow>} products
  */
 function free(fleet, products) {
-  const parts = Object.entries(products).sort(([a], [b]) => natural(a, b)).map(([, row]) => row)
+  const parts = byName(products)
     .filter((row) => row.free && row.product)
     .map((row) => say("kpi.product", { count: row.free, product: row.product }));
   return keyNumber("free", fleet.free, { note: parts.length ? parts : fleet.free ? "" : say("kpi.none-free") });
@@ -84,13 +83,29 @@ function largest(fleet) {
 function room(fleet) {
   const [most, ...smaller] = [...fleet.slots].sort(([a], [b]) => b - a);
   if (most === undefined) return keyNumber("room", 0, { note: say("kpi.none-free") });
-  const note = smaller.map(([size, count]) =>
-    size > 1 ? say("kpi.room", { count, size }) : say("kpi.room-single", { n: count }));
-  return keyNumber("room", most[1], { unit: say("kpi.times", { size: most[0] }), note });
+  const note = smaller.map(([size, count]) => say("kpi.room", { count, size }));
+  return keyNumber("room", most[1], { unit: say("kpi.of-size", { size: most[0] }), note });
+}
+
+/**
+ * @param {FleetRow} fleet
+ * @param {Record<string, ProductRow>} products
+ */
+function fragmentation(fleet, products) {
+  if (fleet.fragmentation.length) return fragmentationOfOne(fleet);
+  const known = byName(products).flatMap(({ product, fragmentation: shares }) => {
+    const [size, share] = [...shares].sort(([a], [b]) => b - a)[0] ?? [0, null];
+    return share === null ? [] : [{ product, size, share }];
+  });
+  const [first, ...others] = known;
+  if (first === undefined) return keyNumber("fragmentation", "–", { note: say("kpi.not-applicable") });
+  const note = known.map(({ product, share }) => say("kpi.fragmented-product", { product, percent: percent(share) }));
+  const worst = others.reduce((most, other) => (other.share > most.share ? other : most), first);
+  return keyNumber("fragmentation", percent(worst.share), { unit: say("kpi.for-size", { size: worst.size }), note });
 }
 
 /** @param {FleetRow} fleet */
-function fragmentation(fleet) {
+function fragmentationOfOne(fleet) {
   const known = [...fleet.fragmentation].sort(([a], [b]) => b - a)
     .flatMap(([size, share]) => (share === null ? [] : [{ size, share }]));
   const [most, ...smaller] = known;
@@ -98,6 +113,11 @@ function fragmentation(fleet) {
   const note = smaller.filter(({ size }) => size > 1)
     .map(({ size, share }) => say("kpi.fragmented", { percent: percent(share), size }));
   return keyNumber("fragmentation", percent(most.share), { unit: say("kpi.for-size", { size: most.size }), note });
+}
+
+/** @param {Record<string, ProductRow>} products */
+function byName(products) {
+  return Object.entries(products).sort(([a], [b]) => natural(a, b)).map(([, row]) => row);
 }
 
 /** @param {number} share */

@@ -1,0 +1,161 @@
+/**
+ * The attention list. It never moves under the pointer or the focus: what is new waits behind a button until the person looks away
+ * or asks for it.
+ */
+import { entries } from "../panels/attention.js";
+import { say } from "../words.js";
+import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
+
+/** @typedef {import("../panels/attention.js").Entry} Entry */
+/** @typedef {import("../page.js").Context} Context */
+
+const SAME_STREAM_S = 5;
+
+/** @type {import("../page.js").Behaviour} */
+export function attention(root, context) {
+  const { words, now } = context;
+  const list = part(root, ".att-list"), heading = part(root, "h2"), button = part(root, ".bar button");
+  const hint = part(root, ".bar .more > span");
+  /** @type {Entry[]} */
+  let wanted = [];
+  /** @type {Map<string, number>} */
+  const streams = new Map();
+  /** @type {Record<string, import("../types.js").AttentionRow> | null} */
+  let rows = null;
+  let hovered = false;
+
+  const busy = () => hovered || list.contains(document.activeElement);
+  list.addEventListener("pointerenter", (event) => {
+    hovered = event.pointerType === "mouse"; // a finger leaves no pointer behind
+  });
+  list.addEventListener("pointerleave", () => {
+    hovered = false;
+    settle();
+  });
+  list.addEventListener("focusout", (event) => {
+    if (!list.contains(/** @type {Node | null} */ (event.relatedTarget))) setTimeout(settle, 0);
+  });
+  button.addEventListener("click", () => {
+    heading.focus();
+    hovered = false;
+    settle();
+  });
+
+  return {
+    update(tables, before) {
+      if (tables.attention === before.attention && rows !== null) return;
+      const known = rows;
+      rows = tables.attention;
+      show();
+      if (known !== null) announce(known);
+    },
+    pulse(trouble) {
+      const changed = remember(trouble);
+      if (changed && rows !== null) show();
+    },
+    freshness(state) {
+      for (const text of heading.querySelectorAll("[data-when]")) {
+        text.toggleAttribute("hidden", (text.getAttribute("data-when") === "lost") !== (state === "lost"));
+      }
+    },
+  };
+
+  /**
+   * Since when each stream is broken; the server tells it in seconds up to now, which wobbles.
+   * @param {import("../types.js").Trouble[]} trouble
+   */
+  function remember(trouble) {
+    const before = JSON.stringify([...streams]);
+    const kinds = new Set(trouble.map(([kind, reason]) => `${kind}\n${reason}`));
+    for (const key of streams.keys()) if (!kinds.has(key)) streams.delete(key);
+    for (const [kind, reason, seconds] of trouble) {
+      const key = `${kind}\n${reason}`, since = Math.round(now() - seconds);
+      if (Math.abs((streams.get(key) ?? 0) - since) > SAME_STREAM_S) streams.set(key, since);
+    }
+    return before !== JSON.stringify([...streams]);
+  }
+
+  function show() {
+    const broken = [...streams].map(([key, since]) => {
+      const [kind = "", reason = ""] = key.split("\n");
+      return /** @type {[string, string, number]} */ ([kind, reason, since]);
+    });
+    wanted = entries(rows ?? {}, broken);
+    const shown = items();
+    for (const entry of wanted) {
+      const item = shown.get(entry.key);
+      if (item) fill(item, entry);
+    }
+    settle();
+  }
+
+  /** Bring the list up to date, unless somebody is at it: then say what waits. */
+  function settle() {
+    const keys = wanted.map((entry) => entry.key), there = [...items().keys()];
+    const news = [
+      count("news.new", keys.filter((key) => !there.includes(key)).length),
+      count("news.gone", there.filter((key) => !keys.includes(key)).length),
+    ];
+    const waits = busy() && keys.join("\n") !== there.join("\n");
+    if (!waits) settleNow();
+    else {
+      const named = news.some((text) => text !== "") ? news : say("news.moved");
+      write(button, say("news.show", { news: named }), words, now());
+    }
+    button.toggleAttribute("hidden", !waits);
+    hint.toggleAttribute("hidden", waits);
+  }
+
+  function settleNow() {
+    const shown = items();
+    arrange(list, wanted.map((entry) => {
+      const item = shown.get(entry.key) ?? fresh(root, "template");
+      if (!shown.has(entry.key)) fill(item, entry);
+      return item;
+    }));
+    write(part(heading, "small"), wanted.length, words, now());
+    part(root, ".calm").toggleAttribute("hidden", wanted.length > 0);
+  }
+
+  function items() {
+    return new Map([...list.children].map((item) => [
+      item.getAttribute("data-key") ?? "", /** @type {HTMLElement} */ (item),
+    ]));
+  }
+
+  /**
+   * @param {HTMLElement} item
+   * @param {Entry} entry
+   */
+  function fill(item, entry) {
+    const at = now(), link = part(item, ".btn");
+    item.dataset["key"] = entry.key;
+    mark(item, "data-level", entry.level);
+    glyph(part(item, ".ico"), entry.glyph);
+    write(part(item, "h3"), entry.title, words, at);
+    write(part(item, ".since"), entry.since === null ? "" : { age: entry.since }, words, at, { flash: false });
+    write(part(item, "p"), entry.evidence, words, at);
+    write(link, entry.action, words, at, { flash: false });
+    mark(link, "href", entry.node ? context.nodeUrl(entry.node) : "");
+    link.toggleAttribute("hidden", !entry.node);
+  }
+
+  /**
+   * Say new failures aloud, once.
+   * @param {Record<string, unknown>} known
+   */
+  function announce(known) {
+    const fallen = wanted.filter((entry) => entry.level === "bad" && !entry.key.startsWith("stream:") && !(entry.key in known));
+    if (fallen.length === 0) return;
+    const titles = fallen.map((entry) => words.plain(say("news.alert", { title: entry.title }), now()));
+    part(root, "[role=alert]").textContent = titles.join(" ");
+  }
+
+  /**
+   * @param {string} key
+   * @param {number} n
+   */
+  function count(key, n) {
+    return n ? say(key, { n }) : "";
+  }
+}

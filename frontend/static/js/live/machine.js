@@ -1,0 +1,101 @@
+/**
+ * The parts of the Node page that are not tables: headline, cells, hardware, facts, pod counts, and the node's disappearance.
+ */
+import { summary } from "../panels/attention.js";
+import { cells, counts } from "../panels/fleet.js";
+import { facts as factsOf, hardware as hardwareOf, podCounts, tags } from "../panels/node.js";
+import { patchCells } from "./cells.js";
+import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
+
+/** @typedef {import("../page.js").Behaviour} Behaviour */
+/** @typedef {import("../page.js").Context} Context */
+/** @typedef {import("../types.js").Tables} Tables */
+
+/**
+ * @param {Tables} tables
+ * @param {Context} context
+ */
+function own(tables, { page }) {
+  return tables.nodes[page.view?.node ?? ""];
+}
+
+/** @type {Behaviour} */
+export function headline(root, context) {
+  const { words, now } = context, title = part(root, "h1");
+  return {
+    update(tables) {
+      const node = own(tables, context);
+      if (node === undefined) return;
+      const shown = new Map([...title.querySelectorAll(".tag")].map((tag) => [tag.getAttribute("data-tag"), tag]));
+      const wanted = tags(node).map((tag) => {
+        const element = shown.get(tag.id) ?? fresh(root, "template");
+        mark(element, "data-tag", tag.id);
+        mark(element, "data-level", tag.level);
+        glyph(part(element, ".ico"), tag.glyph);
+        write(part(element, ":scope > span"), tag.words, words, now());
+        return element;
+      });
+      arrange(part(title, ".tags"), wanted);
+      write(part(root, ".sub"), summary(tables.attention), words, now());
+    },
+  };
+}
+
+/** @type {Behaviour} */
+export function nodeCells(root, context) {
+  const { words, now } = context;
+  return {
+    update(tables) {
+      const node = own(tables, context);
+      if (node === undefined) return;
+      root.toggleAttribute("hidden", !node.cells);
+      patchCells(part(root, ".gpus"), cells(node));
+      write(part(root, "p"), counts(node), words, now());
+    },
+  };
+}
+
+/** @type {Behaviour} */
+export function hardware(root, context) {
+  return {
+    update(tables) {
+      const node = own(tables, context);
+      if (node) write(root, hardwareOf(node), context.words, context.now());
+    },
+  };
+}
+
+/** @type {Behaviour} */
+export function facts(root, context) {
+  return {
+    update(tables) {
+      const node = own(tables, context);
+      if (node === undefined) return;
+      const values = factsOf(node);
+      for (const fact of root.children) {
+        write(part(fact, "dd"), values[fact.getAttribute("data-key") ?? ""] ?? null, context.words, context.now());
+      }
+    },
+  };
+}
+
+/** @type {Behaviour} */
+export function podCount(root, { words, now }) {
+  return {
+    update(tables) {
+      const [people, nodes] = podCounts(Object.values(tables.pods));
+      write(root, root.dataset["liveCount"] === "people" ? people : nodes, words, now());
+    },
+  };
+}
+
+/** @type {Behaviour} */
+export function gone(root, context) {
+  return {
+    update(tables) {
+      const missing = own(tables, context) === undefined;
+      root.toggleAttribute("hidden", !missing);
+      part(document, "main").toggleAttribute("data-gone", missing);
+    },
+  };
+}

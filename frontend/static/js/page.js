@@ -1,0 +1,120 @@
+/**
+ * Starts what the page asks for: each `data-live-…` attribute names one behaviour, each behaviour is one function.
+ *
+ * Owns the wiring between the connection and the behaviours, and the one-second tick.
+ */
+import { browser, Connection, followPage } from "./connection.js";
+import { attention } from "./live/attention.js";
+import { first } from "./live/first.js";
+import { freshness } from "./live/freshness.js";
+import { legend } from "./live/legend.js";
+import { facts, gone, hardware, headline, nodeCells, podCount } from "./live/machine.js";
+import { map } from "./live/map.js";
+import { numbers } from "./live/numbers.js";
+import { rows } from "./live/rows.js";
+import { times } from "./live/times.js";
+import { menu } from "./menus.js";
+import { theme } from "./theme.js";
+import { Words } from "./words.js";
+
+/** @typedef {import("./types.js").Tables} Tables */
+/** @typedef {import("./live/freshness.js").Freshness} Freshness */
+
+/**
+ * What behaviours work with.
+ * @typedef {{
+ *   page: import("./types.js").Page,
+ *   words: Words,
+ *   connection: Connection,
+ *   now: () => number,
+ *   nodeUrl: (name: string) => string,
+ *   broadcast: (state: Freshness, at: number) => void,
+ * }} Context
+ *
+ * What a behaviour wants to hear of.
+ * @typedef {{
+ *   update?: (tables: Tables, before: Tables) => void,
+ *   pulse?: (trouble: import("./types.js").Trouble[]) => void,
+ *   freshness?: (state: Freshness, at: number) => void,
+ *   tick?: () => void,
+ * }} Ears
+ *
+ * @typedef {(root: HTMLElement, context: Context) => Ears} Behaviour
+ */
+
+const TABLES = ["fleet", "products", "nodes", "pods", "workloads", "attention"];
+
+/** @type {Record<string, Behaviour>} */
+const BEHAVIOURS = {
+  "data-live-map": map,
+  "data-live-legend": legend,
+  "data-live-numbers": numbers,
+  "data-live-attention": attention,
+  "data-live-headline": headline,
+  "data-live-cells": nodeCells,
+  "data-live-hardware": hardware,
+  "data-live-rows": rows,
+  "data-live-facts": facts,
+  "data-live-count": podCount,
+  "data-live-gone": gone,
+  "data-live-first": first,
+  "data-live-freshness": freshness,
+};
+
+/** @param {import("./types.js").Page} page */
+function live(page) {
+  const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/`;
+  /** @type {Ears[]} */
+  const ears = [];
+  const empty = /** @type {Tables} */ (Object.fromEntries(TABLES.map((name) => [name, {}])));
+  const connection = new Connection({ cluster: page.cluster, view: page.view }, {
+    tables: (tables, before) => {
+      const [after, earlier] = [{ ...empty, ...tables }, { ...empty, ...before }];
+      for (const { update } of ears) update?.(/** @type {Tables} */ (after), /** @type {Tables} */ (earlier));
+    },
+    pulse: () => ears.forEach(({ pulse }) => pulse?.(connection.trouble)),
+    bye: (reason) => leave(reason, page),
+  }, browser(address));
+  connection.offset = page.now - Date.now() / 1000;
+  connection.at = page.at;
+
+  /** @type {Context} */
+  const context = {
+    page,
+    words: new Words(page.words, page.lang),
+    connection,
+    now: () => connection.now(),
+    nodeUrl: (name) => page.node_url.replace(page.placeholder, encodeURIComponent(name)),
+    broadcast: (state, at) => ears.forEach((ear) => ear.freshness?.(state, at)),
+  };
+  for (const [hook, behaviour] of Object.entries(BEHAVIOURS)) {
+    for (const root of document.querySelectorAll(`[${hook}]`)) ears.push(behaviour(/** @type {HTMLElement} */ (root), context));
+  }
+  ears.push(times(document.body, context));
+  const tick = () => ears.forEach((ear) => ear.tick?.());
+  tick();
+  setInterval(tick, 1000);
+  followPage(connection);
+  connection.start();
+}
+
+/**
+ * The server has ended our socket: the page that it would give us now says why. Not twice in a row, though.
+ * @param {string} reason
+ * @param {import("./types.js").Page} page
+ */
+function leave(reason, page) {
+  if (reason === "signed-out") {
+    location.assign(`${page.sign_in_url}?next=${encodeURIComponent(location.pathname + location.search)}`);
+  } else if (performance.now() > 10_000) {
+    location.reload();
+  }
+}
+
+for (const element of document.querySelectorAll("[data-behaviour=theme]")) theme(/** @type {HTMLElement} */ (element));
+for (const element of document.querySelectorAll("[data-behaviour=menu]")) menu(/** @type {HTMLDetailsElement} */ (element));
+const config = document.getElementById("page");
+if (config !== null) {
+  const page = /** @type {import("./types.js").Page} */ (JSON.parse(config.textContent ?? ""));
+  if (page.view !== null) live(page);
+}
