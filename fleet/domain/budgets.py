@@ -12,7 +12,7 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     """Whether a budget's selector selects these labels: no selector selects nothing, an empty one everything (policy/v1)."""
     if selector is None:
         return False
-    return all(labels.get(name) == value for name, value in selector.match_labels.items()) and all(
+    return selector.match_labels.items() <= labels.items() and all(
         _meets(requirement, labels) for requirement in selector.match_expressions
     )
 

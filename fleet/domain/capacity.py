@@ -50,11 +50,10 @@ GPU_NAMES = (
 
 
 class Holes(Struct, frozen=True):
-    """In which pieces `free` slots lie: `largest` on `node`, and how many requests of each size find room."""
+    """In which pieces `free` slots lie: the largest on one node, and how many requests of each size find room."""
 
     free: int
     largest: int
-    node: str
     slots: tuple[tuple[int, int], ...]
     fragmentation: tuple[tuple[int, float | None], ...]
 
@@ -81,15 +80,10 @@ def effective_requests(spec: PodSpec) -> dict[str, int]:
     total = Counter[str]()
     for container in spec.containers:
         total.update(_requests(container))
-    sidecars = Counter[str]()
-    peak = Counter[str]()
-    for container in spec.init_containers:
-        own = _requests(container)
-        if container.restart_policy == "Always":
-            sidecars.update(own)
-        else:
-            peak |= Counter(own) + sidecars
-    return {name: slots for name, slots in ((total + sidecars) | peak).items() if slots > 0}
+    if spec.init_containers:
+        sidecars, peak = _initial_requests(spec.init_containers)
+        total = (total + sidecars) | peak
+    return {name: slots for name, slots in total.items() if slots > 0}
 
 
 def finished(pod: Pod) -> bool:
@@ -162,13 +156,17 @@ def kind_of_slot(product_name: str, resource: picture.Resource) -> str:
     return " ".join(filter(None, (product, profile, "shared" if resource.shared else "")))
 
 
-def holes(free_by_node: Iterable[tuple[str, int]]) -> Holes:
-    """Pieces of the free slots of usable nodes, given as (node, free ≥ 0); ties of the largest go to the first name."""
-    pieces = [(node, free) for node, free in free_by_node if free > 0]
-    total = sum(free for _, free in pieces)
-    node, largest = min(pieces, key=lambda piece: (-piece[1], piece[0]), default=("", 0))
-    slots = tuple((k, sum(free // k for _, free in pieces)) for k in SIZES)
-    return Holes(total, largest, node, slots, tuple((k, fragmentation(k, n, total)) for k, n in slots))
+def holes(pieces: Iterable[tuple[int, int]]) -> Holes:
+    """What fits into the free slots of usable nodes, given as (free slots on a node, how many nodes have just that)."""
+    found = [(free, nodes) for free, nodes in pieces if free > 0]
+    total = sum(free * nodes for free, nodes in found)
+    slots = tuple((k, sum(free // k * nodes for free, nodes in found)) for k in SIZES)
+    return Holes(
+        free=total,
+        largest=max((free for free, _ in found), default=0),
+        slots=slots,
+        fragmentation=tuple((k, fragmentation(k, n, total)) for k, n in slots),
+    )
 
 
 def fragmentation(k: int, slots: int, free: int) -> float | None:
@@ -180,6 +178,19 @@ def _requests(container: Container) -> dict[str, int]:
     """Limits alone suffice: the API server copies them to the requests that are absent."""
     asked = {**container.resources.limits, **container.resources.requests}
     return {name: whole(text) for name, text in asked.items() if gpu_name(name)}
+
+
+def _initial_requests(containers: Iterable[Container]) -> tuple[Counter[str], Counter[str]]:
+    """(what the sidecars hold for good, the most that any plain init container needs together with the sidecars before it)."""
+    sidecars = Counter[str]()
+    peak = Counter[str]()
+    for container in containers:
+        own = _requests(container)
+        if container.restart_policy == "Always":
+            sidecars.update(own)
+        else:
+            peak |= Counter(own) + sidecars
+    return sidecars, peak
 
 
 def _resource(node: Node, name: str, allocated: int) -> picture.Resource:

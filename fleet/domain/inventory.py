@@ -36,16 +36,16 @@ class Inventory:
         self._stale_pods: set[str] = set()
         self._stale_nodes: set[str] = set()
         self._stale_workloads: set[str] = set()
-        self._on_node = Join()  # pods by node
-        self._in_workload = Join()  # pods by workload
-        self._through = Join()  # pods by every owner that their ownership depends on
-        self._in_namespace = Join()  # pods by namespace
-        self._workloads_in = Join()  # workloads by namespace
+        self._on_node = Join[str]()  # pods by node
+        self._in_workload = Join[str]()  # pods by workload
+        self._through = Join[str]()  # pods by every owner that their ownership depends on
+        self._in_namespace = Join[str]()  # pods by namespace
+        self._workloads_in = Join[str]()  # workloads by namespace
         self._budgets: defaultdict[str, dict[str, Budget]] = defaultdict(dict)  # by namespace, by name
         self._waiting: set[str] = set()  # pods that want GPUs and have no node
         self._claiming: set[str] = set()  # pods that use resource claims
         self._short: set[str] = set()  # workloads with fewer pods available than wanted
-        self._shares: dict[str, tuple[totals.Share, ...]] = {}  # by node
+        self._shares = Join[totals.Share]()  # nodes by what they add to the totals
         self._node_attention: dict[str, list[AttentionRow]] = {}  # by node
         self._fleet = Table[FleetRow]()
         self._products = Table[ProductRow]()
@@ -177,8 +177,8 @@ class Inventory:
         return pod_row(pod, owner, requests, selecting(rules, pod.metadata.labels))
 
     def _join_pod(self, key: str, row: PodRow | None) -> None:
-        self._on_node.put(key, (row.node,) if row else ())
-        self._in_workload.put(key, (row.workload,) if row else ())
+        self._on_node.put(key, (row.node,) if row and row.node else ())
+        self._in_workload.put(key, (row.workload,) if row and row.workload else ())
         self._in_namespace.put(key, (row.namespace,) if row else ())
         pod = self._pod(key)
         _keep(self._waiting, key, pod is not None and row is not None and row.gpus > 0 and capacity.waiting(pod))
@@ -192,7 +192,7 @@ class Inventory:
             node = cast(Node | None, self._objects[Kind.NODE].get(name))
             row = node_row(node, self._placed(self._on_node.members(name))) if node is not None else None
             if self._nodes.put(name, row):
-                self._shares[name] = totals.shares(row) if row is not None else ()
+                self._shares.put(name, totals.shares(row) if row is not None else ())
             self._node_attention.pop(name, None)
             if node is not None and row is not None and row.reasons:
                 self._node_attention[name] = attention.of_node(node, row)
@@ -201,7 +201,7 @@ class Inventory:
         stale, self._stale_workloads = self._stale_workloads, set()
         for key in stale - {""}:
             found = self._owner(key)
-            pods = list(self._placed(self._in_workload.members(key)))
+            pods = self._placed(self._in_workload.members(key))
             shown = pods or (found is not None and _is_top(found))
             namespace = key.split("/", 2)[1]
             row = workloads.workload_row(key, found, pods, self._budgets[namespace].values()) if shown else None
@@ -210,15 +210,14 @@ class Inventory:
             _keep(self._short, key, row is not None and workloads.is_short(row))
 
     def _refresh_totals(self) -> None:
-        nodes = list(self._nodes.frozen().values())
-        shares = [share for row in nodes for share in self._shares[row.name]]
+        nodes = self._nodes.frozen().values()
         waiting = [row for key in self._waiting if (row := self._pods.get(key)) is not None]
         demand = totals.demand(waiting, claims=len(self._claiming))
-        self._fleet.put("fleet", totals.fleet_row(nodes, shares, demand))
-        self._products.replace(totals.product_rows(shares))
+        self._fleet.put("fleet", totals.fleet_row(nodes, self._shares.groups, demand))
+        self._products.replace(totals.product_rows(self._shares.groups))
         self._attention.replace(attention.table(self._concerns(nodes, waiting)))
 
-    def _concerns(self, nodes: list[NodeRow], waiting: list[PodRow]) -> Iterator[AttentionRow]:
+    def _concerns(self, nodes: Iterable[NodeRow], waiting: list[PodRow]) -> Iterator[AttentionRow]:
         for rows in self._node_attention.values():
             yield from rows
         groups = attention.waiting_groups(waiting)
@@ -240,11 +239,10 @@ class Inventory:
         kind = _WORKLOAD_KINDS.get(name)
         return self._objects[kind].get(rest) if kind else None
 
-    def _placed(self, keys: Iterable[str]) -> Iterator[tuple[Pod, PodRow]]:
-        for key in keys:
-            pod, row = self._pod(key), self._pods.get(key)
-            if pod is not None and row is not None:
-                yield pod, row
+    def _placed(self, keys: Iterable[str]) -> list[tuple[Pod, PodRow]]:
+        """Pods that a join names, with their rows: joined pods have both."""
+        pods, rows = cast(dict[str, Pod], self._objects[Kind.POD]), self._pods
+        return [(pods[key], row) for key in keys if (row := rows.get(key)) is not None]
 
 
 def _keep(members: set[str], key: str, wanted: bool) -> None:

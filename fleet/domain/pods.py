@@ -6,7 +6,7 @@ Owns how one pod reads. Must not know nodes or the other pods.
 from collections.abc import Mapping
 
 from fleet.domain import capacity, machines
-from fleet.domain.objects import Condition, Container, ContainerState, ContainerStatus, Pod, seconds
+from fleet.domain.objects import Condition, ContainerState, ContainerStatus, Pod, seconds
 from fleet.domain.owners import Ownership
 from fleet.domain.picture import PodRow
 
@@ -160,11 +160,7 @@ def _ending(state: ContainerState) -> str:
 
 
 def _sidecars(pod: Pod) -> frozenset[str]:
-    return frozenset(c.name for c in pod.spec.init_containers if _is_sidecar(c))
-
-
-def _is_sidecar(container: Container) -> bool:
-    return container.restart_policy == "Always"
+    return frozenset(c.name for c in pod.spec.init_containers if c.restart_policy == "Always")
 
 
 def _is_initialised(pod: Pod) -> bool:

@@ -3,13 +3,13 @@
 Owns keeping unchanged rows, and unchanged tables, the very same objects: everything after it skips them by identity.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from fleet.domain.picture import Row
 
 R = TypeVar("R", bound=Row)
+G = TypeVar("G", bound=Hashable)
 
 
 class Table(Generic[R]):
@@ -52,33 +52,32 @@ class Table(Generic[R]):
         return self._frozen
 
 
-class Join:
+class Join(Generic[G]):
     """Which members belong to which groups, both ways. A member may be in several groups."""
 
     def __init__(self) -> None:
-        self._members: defaultdict[str, set[str]] = defaultdict(set)
-        self._groups: dict[str, tuple[str, ...]] = {}
+        self.groups: dict[G, set[str]] = {}  # to be read only; no group in it is empty
+        self._of: dict[str, tuple[G, ...]] = {}
 
-    def members(self, group: str) -> Iterable[str]:
-        return self._members.get(group, ())
+    def members(self, group: G) -> Collection[str]:
+        return self.groups.get(group, ())
 
-    def put(self, member: str, groups: tuple[str, ...]) -> None:
-        """The groups of `member` are these and no others; the empty text is no group."""
-        old = self._groups.get(member, ())
+    def put(self, member: str, groups: tuple[G, ...]) -> None:
+        """The groups of `member` are these and no others."""
+        old = self._of.get(member, ())
         if old == groups:
             return
         for group in old:
             self._leave(member, group)
-        for group in filter(None, groups):
-            self._members[group].add(member)
+        for group in groups:
+            self.groups.setdefault(group, set()).add(member)
         if groups:
-            self._groups[member] = groups
+            self._of[member] = groups
         else:
-            self._groups.pop(member, None)
+            del self._of[member]
 
-    def _leave(self, member: str, group: str) -> None:
-        found = self._members.get(group)
-        if found is not None:
-            found.discard(member)
-            if not found:
-                del self._members[group]
+    def _leave(self, member: str, group: G) -> None:
+        found = self.groups[group]
+        found.discard(member)
+        if not found:
+            del self.groups[group]

@@ -5,7 +5,8 @@ products. Must not read Kubernetes objects.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -14,18 +15,30 @@ from fleet.domain.picture import CELL_STATES, FleetRow, NodeRow, PodRow, Product
 from fleet.domain.pods import by_age
 
 
-class Share(Struct, frozen=True, gc=False):
-    """What one resource of one node adds to the totals. `state`: open for new pods, cordoned, tainted or silent."""
+class State(StrEnum):
+    """What a node is to new GPU pods."""
 
-    node: str
+    OPEN = "open"
+    CORDONED = "cordoned"
+    TAINTED = "tainted"
+    SILENT = "silent"
+
+
+class Share(Struct, frozen=True, gc=False):
+    """What one resource of a node adds to the totals. Many nodes have equal shares, so sums go over few of them."""
+
     kind: str  # capacity.kind_of_slot
+    resource: str
     whole: bool
-    state: str
+    state: State
     capacity: int
     allocatable: int
     allocated: int
     free: int
     overcommit: int
+
+
+Shares = Mapping[Share, Collection[str]]  # → names of the nodes that have it
 
 
 class Demand(Struct, frozen=True):
@@ -47,32 +60,32 @@ def shares(row: NodeRow) -> tuple[Share, ...]:
     return tuple(_share(row, state, resource) for resource in row.resources)
 
 
-def fleet_row(nodes: Sequence[NodeRow], found: Sequence[Share], demand: Demand) -> FleetRow:
+def fleet_row(nodes: Collection[NodeRow], found: Shares, demand: Demand) -> FleetRow:
     """The totals; `found`: the shares of all `nodes`."""
     gpu_nodes = [row for row in nodes if row.resources or row.physical]
-    whole = [share for share in found if share.whole]
-    holes = capacity.holes((s.node, s.free) for s in whole if s.state == "open")
+    by_state = {state: {s: n for s, n in found.items() if s.state is state} for state in State}
+    whole = {share: names for share, names in found.items() if share.whole}
+    holes, hole_node, hole_product = _holes(whole)
     oldest = demand.oldest
-    by_state = _allocatable_by_state(found)
     return FleetRow(
         nodes=len(nodes),
         gpu_nodes=len(gpu_nodes),
         nodes_ready=sum(row.ready == "True" for row in nodes),
         physical=_physical(gpu_nodes),
-        gpus=sum(s.capacity for s in found),
-        available=by_state["open"],
-        cordoned=by_state["cordoned"],
-        tainted=by_state["tainted"],
-        silent=sum(s.capacity for s in found if s.state == "silent"),
-        withdrawn=sum(s.capacity - s.allocatable for s in found if s.state != "silent"),
-        allocated=sum(s.allocated for s in found),
-        free=sum(s.free for s in found if s.state == "open"),
-        overcommit=sum(s.overcommit for s in found),
+        gpus=_sum(found, "capacity"),
+        available=_sum(by_state[State.OPEN], "allocatable"),
+        cordoned=_sum(by_state[State.CORDONED], "allocatable"),
+        tainted=_sum(by_state[State.TAINTED], "allocatable"),
+        silent=_sum(by_state[State.SILENT], "capacity"),
+        withdrawn=sum((s.capacity - s.allocatable) * len(n) for s, n in found.items() if s.state is not State.SILENT),
+        allocated=_sum(found, "allocated"),
+        free=_sum(by_state[State.OPEN], "free"),
+        overcommit=_sum(found, "overcommit"),
         largest_hole=holes.largest,
-        largest_hole_node=holes.node,
-        largest_hole_product=next((s.kind for s in whole if s.node == holes.node and s.free == holes.largest), ""),
+        largest_hole_node=hole_node,
+        largest_hole_product=hole_product,
         slots=holes.slots,
-        fragmentation=holes.fragmentation if len({s.kind for s in whole}) == 1 else (),
+        fragmentation=holes.fragmentation if len({share.kind for share in whole}) == 1 else (),
         waiting_pods=demand.pods,
         waiting_since_at=oldest.created_at if oldest else None,
         waiting_gpus=oldest.gpus if oldest else 0,
@@ -82,25 +95,53 @@ def fleet_row(nodes: Sequence[NodeRow], found: Sequence[Share], demand: Demand) 
     )
 
 
-def product_rows(found: Iterable[Share]) -> dict[str, ProductRow]:
-    by_kind: defaultdict[str, list[Share]] = defaultdict(list)
-    for share in found:
-        by_kind[share.kind].append(share)
+def product_rows(found: Shares) -> dict[str, ProductRow]:
+    by_kind: defaultdict[str, dict[Share, Collection[str]]] = defaultdict(dict)
+    for share, names in found.items():
+        by_kind[share.kind][share] = names
     return {kind: _product_row(kind, by_kind[kind]) for kind in sorted(by_kind)}
 
 
-def _state(row: NodeRow) -> str:
+def _product_row(kind: str, found: Shares) -> ProductRow:
+    holes, hole_node, _ = _holes(found)
+    return ProductRow(
+        product=kind,
+        nodes=len({name for names in found.values() for name in names}),
+        gpus=_sum(found, "allocatable"),
+        available=_sum({s: n for s, n in found.items() if s.state is State.OPEN}, "allocatable"),
+        allocated=_sum(found, "allocated"),
+        free=holes.free,
+        largest_hole=holes.largest,
+        largest_hole_node=hole_node,
+        slots=holes.slots,
+        fragmentation=holes.fragmentation,
+    )
+
+
+def _holes(found: Shares) -> tuple[capacity.Holes, str, str]:
+    """The holes of the open nodes, and node and kind of the largest; ties go to the first name."""
+    open_shares = {share: names for share, names in found.items() if share.state is State.OPEN}
+    holes = capacity.holes((share.free, len(names)) for share, names in open_shares.items())
+    at_best = [(min(n), s.kind) for s, n in open_shares.items() if s.free == holes.largest > 0]
+    return holes, *min(at_best, default=("", ""))
+
+
+def _sum(found: Shares, field: str) -> int:
+    return sum(getattr(share, field) * len(names) for share, names in found.items())
+
+
+def _state(row: NodeRow) -> State:
     if row.ready != "True":
-        return "silent"
+        return State.SILENT
     if row.unschedulable:
-        return "cordoned"
-    return "open" if row.usable else "tainted"
+        return State.CORDONED
+    return State.OPEN if row.usable else State.TAINTED
 
 
-def _share(row: NodeRow, state: str, resource: Resource) -> Share:
+def _share(row: NodeRow, state: State, resource: Resource) -> Share:
     return Share(
-        node=row.name,
         kind=capacity.kind_of_slot(row.product_name, resource),
+        resource=resource.name,
         whole=not (resource.shared or resource.mig),
         state=state,
         capacity=max(resource.capacity, resource.allocatable),
@@ -109,29 +150,6 @@ def _share(row: NodeRow, state: str, resource: Resource) -> Share:
         free=resource.free,
         overcommit=resource.overcommit,
     )
-
-
-def _product_row(kind: str, found: Sequence[Share]) -> ProductRow:
-    holes = capacity.holes((s.node, s.free) for s in found if s.state == "open")
-    return ProductRow(
-        product=kind,
-        nodes=len({s.node for s in found}),
-        gpus=sum(s.allocatable for s in found),
-        available=_allocatable_by_state(found)["open"],
-        allocated=sum(s.allocated for s in found),
-        free=holes.free,
-        largest_hole=holes.largest,
-        largest_hole_node=holes.node,
-        slots=holes.slots,
-        fragmentation=holes.fragmentation,
-    )
-
-
-def _allocatable_by_state(found: Iterable[Share]) -> defaultdict[str, int]:
-    total: defaultdict[str, int] = defaultdict(int)
-    for share in found:
-        total[share.state] += share.allocatable
-    return total
 
 
 def _physical(gpu_nodes: Iterable[NodeRow]) -> int | None:

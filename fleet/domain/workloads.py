@@ -3,7 +3,7 @@
 Owns how each kind of controller counts its replicas. Must not know nodes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
@@ -28,12 +28,13 @@ REVISION = "deployment.kubernetes.io/revision"
 Placed = tuple[Pod, PodRow]
 
 
-def workload_row(key: str, found: Object | None, pods: Iterable[Placed], rules: Iterable[Budget]) -> WorkloadRow | None:
+def workload_row(
+    key: str, found: Object | None, placed: Sequence[Placed], rules: Iterable[Budget]
+) -> WorkloadRow | None:
     """The row of workload `key`; `found` is its object, None when its kind is not watched; `rules`: budgets of its namespace.
 
     None when there is nothing to show: no object and no pods, or a finished Job, or a ReplicaSet of nothing, without pods.
     """
-    placed = sorted(pods, key=lambda pair: pair[1].name)
     if not placed and (found is None or _is_over(found)):
         return None
     kind, namespace, name = key.split("/", 2)
@@ -147,25 +148,25 @@ def _job_desired(job: Job) -> int:
     return max(0, min(job.spec.parallelism, job.spec.completions - job.status.succeeded))
 
 
-def _from_pods(row: WorkloadRow, placed: list[Placed]) -> WorkloadRow:
+def _from_pods(row: WorkloadRow, placed: Sequence[Placed]) -> WorkloadRow:
     """An owner of a kind that we do not watch: what its pods say."""
     alive = [pod for pod, _ in placed if not capacity.finished(pod)]
     return structs.replace(row, current=len(alive), ready=sum(map(is_ready, alive)))
 
 
-def _team(found: Object | None, placed: list[Placed]) -> str:
+def _team(found: Object | None, placed: Sequence[Placed]) -> str:
     own = machines.first(found.metadata.labels, machines.TEAM) if found else ""
-    return own or next((row.team for _, row in placed if row.team), "")
+    return own or min((row.team for _, row in placed if row.team), default="")
 
 
-def _gpus_per_pod(found: Object | None, placed: list[Placed]) -> int:
+def _gpus_per_pod(found: Object | None, placed: Sequence[Placed]) -> int:
     shape = template(found)
     if shape is not None:
         return sum(capacity.effective_requests(shape.spec).values())
     return max((row.gpus for _, row in placed), default=0)
 
 
-def _budgets(found: Object | None, placed: list[Placed], rules: Iterable[Budget]) -> tuple[str, ...]:
+def _budgets(found: Object | None, placed: Sequence[Placed], rules: Iterable[Budget]) -> tuple[str, ...]:
     shape = template(found)
     if shape is not None:
         return budgets.selecting(rules, shape.metadata.labels)

@@ -139,7 +139,9 @@ def controller(
         "metadata": {"labels": dict(labels or {"app": name}), "creationTimestamp": None},
         "spec": {"containers": [container(gpus)]},
     }
-    sizes = {"Job": {"parallelism": replicas, "completions": replicas}, "DaemonSet": {}}.get(kind, {"replicas": replicas})
+    sizes = {"Job": {"parallelism": replicas, "completions": replicas}, "DaemonSet": {}}.get(
+        kind, {"replicas": replicas}
+    )
     return {
         "kind": kind,
         "metadata": meta(name, namespace, **more),
