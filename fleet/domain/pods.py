@@ -20,7 +20,6 @@ def pod_row(pod: Pod, owner: Ownership, requests: Mapping[str, int], budgets: tu
     meta, spec = pod.metadata, pod.spec
     scheduled = _condition(pod, "PodScheduled")
     bound = bool(spec.node_name)
-    word = status_word(pod)
     ready, containers = ready_containers(pod)
     held_up = scheduled is not None and scheduled.status == "False" and not bound
     return PodRow(
@@ -28,8 +27,8 @@ def pod_row(pod: Pod, owner: Ownership, requests: Mapping[str, int], budgets: tu
         namespace=meta.namespace,
         name=meta.name,
         node=spec.node_name,
-        status=word,
-        level=level(pod, word),
+        status=status_word(pod),
+        level=level(pod),
         ready=ready,
         containers=containers,
         restarts=restarts(pod),
@@ -88,9 +87,9 @@ def status_word(pod: Pod) -> str:
     return word
 
 
-def level(pod: Pod, word: str) -> str:
+def level(pod: Pod) -> str:
     """How the row is coloured: drain while it ends, bad for a failure, warn for not ready, "" while it starts or after it."""
-    if word == "Terminating":
+    if pod.metadata.deletion_timestamp is not None and not capacity.finished(pod):
         return "drain"
     if pod.status.phase == "Succeeded":
         return ""

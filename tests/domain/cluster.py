@@ -156,12 +156,13 @@ def budget(name: str, selector: Mapping[str, Any] | None, namespace: str = "lab"
 
 
 def decoded(found: Mapping[str, Any]) -> kube.Object:
-    struct = kube.RESOURCES[KIND_OF[found["kind"]]].struct
-    return msgspec.json.decode(msgspec.json.encode(found), type=struct)
+    return changed(found).object
 
 
 def changed(found: Mapping[str, Any]) -> Changed:
-    return Changed(KIND_OF[found["kind"]], decoded(found), found["metadata"].get("resourceVersion", ""))
+    event = kube.watch_line(KIND_OF[found["kind"]], msgspec.json.encode({"type": "MODIFIED", "object": found}))
+    assert isinstance(event, Changed)
+    return event
 
 
 def deleted(found: Mapping[str, Any]) -> Deleted:
