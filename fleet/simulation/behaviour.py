@@ -8,7 +8,9 @@ from typing import Any
 
 Object = dict[str, Any]
 
-PREFIX = "sim/"  # annotations on a pod: sim/pull-seconds, sim/warmup-seconds, sim/stop-seconds, sim/run-seconds, sim/exit-code
+# Annotations on a pod: sim/pull-seconds, sim/warmup-seconds, sim/stop-seconds, sim/run-seconds, sim/run-spread (0.5: each pod
+# runs between half and one and a half times as long), sim/exit-code, sim/unready.
+PREFIX = "sim/"
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,16 @@ def behaviour(pod: Object) -> Behaviour:
         text = annotations.get(f"{PREFIX}{key}-seconds")
         if text is not None:
             changes[field] = float(text)
+    if "run_s" in changes and f"{PREFIX}run-spread" in annotations:
+        changes["run_s"] *= 1 + float(annotations[f"{PREFIX}run-spread"]) * _lot(pod["metadata"]["uid"])
     code = annotations.get(f"{PREFIX}exit-code")
     if code is not None:
         changes |= {"exit_code": int(code), "stop_exit_code": int(code)}
     if annotations.get(f"{PREFIX}unready") == "true":
         changes["ready"] = False
     return replace(found, **changes) if changes else found
+
+
+def _lot(uid: str) -> float:
+    """Between -1 and 1, the same for the same pod."""
+    return int(uid[:8], 16) / 0x7FFFFFFF - 1

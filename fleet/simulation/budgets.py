@@ -5,7 +5,10 @@ select the same pod. Must not evict or refuse: the eviction subresource does, wi
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from fleet.simulation import podstatus
 from fleet.simulation.clock import parse_stamp, stamp
@@ -21,7 +24,7 @@ CHARGED_S = 120.0  # how long an eviction that was charged keeps its pod from co
 SCALED = {"ReplicaSet": "replicasets", "StatefulSet": "statefulsets", "Deployment": "deployments"}
 
 
-class UnknownScale(Exception):
+class UnknownScaleError(Exception):
     """The controller of a pod has no scale to compute percentages of; the text is the condition's message."""
 
 
@@ -58,7 +61,7 @@ class Budgets(Controller):
             self._tell(budget, "NoPods", "No matching pods found")
         try:
             expected, desired = self._expected(budget, pods)
-        except UnknownScale as reason:
+        except UnknownScaleError as reason:
             self._write(budget, self._failed(budget, str(reason)))
             raise
         charged, again_s = self._charged(budget, pods)
@@ -104,10 +107,12 @@ class Budgets(Controller):
         namespace = pod["metadata"]["namespace"]
         plural = SCALED.get(owner["kind"])
         if plural is None:
-            raise UnknownScale(f'{owner["kind"].lower()}s.{owner["apiVersion"].partition("/")[0]} "scale" not found')
+            raise UnknownScaleError(
+                f'{owner["kind"].lower()}s.{owner["apiVersion"].partition("/")[0]} "scale" not found'
+            )
         found = self.informers[plural].get(f"{namespace}/{owner['name']}")
         if found is None:
-            raise UnknownScale(f"found no controllers for pod {pod['metadata']['name']!r}")
+            raise UnknownScaleError(f"found no controllers for pod {pod['metadata']['name']!r}")
         above = controller_of(found)
         return self._top(pod, above) if above is not None and above["kind"] in SCALED else found
 
@@ -170,9 +175,16 @@ class Budgets(Controller):
 
 def selects(budget: Object, pod: Object) -> bool:
     selector = budget["spec"].get("selector")
-    if selector is None:
-        return False
-    return LabelSelector.from_object(selector).matches(pod["metadata"].get("labels") or {})
+    return selector is not None and _parsed(_text(selector)).matches(pod["metadata"].get("labels") or {})
+
+
+def _text(selector: Object) -> str:
+    return msgspec.json.encode(selector).decode()
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> LabelSelector:
+    return LabelSelector.from_object(msgspec.json.decode(text))
 
 
 def _shown(budget: Object) -> str:

@@ -9,6 +9,7 @@ import heapq
 import itertools
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -49,9 +50,7 @@ class ManualClock:
     """
 
     QUIET_ROUNDS = 8
-    MOST_ROUNDS = (
-        100_000  # a loop that never rests is an error of the code under test: say so instead of hanging
-    )
+    MOST_ROUNDS = 100_000  # a loop that never rests is an error of the code under test: say so instead of hanging
 
     def __init__(self, start_at: float = 1_790_000_000.0) -> None:
         self._now = start_at
@@ -99,7 +98,12 @@ class ManualClock:
 
 def stamp(at: float) -> str:
     """RFC 3339 in whole seconds, as metav1.Time: 2026-09-21T13:46:40Z."""
-    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _seconds_stamp(int(at))
+
+
+@lru_cache(maxsize=4096)
+def _seconds_stamp(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_stamp(at: float) -> str:
@@ -107,6 +111,7 @@ def micro_stamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+@lru_cache(maxsize=4096)
 def parse_stamp(text: str) -> float:
     """Seconds since 1970 of either form."""
     return datetime.fromisoformat(text).timestamp()

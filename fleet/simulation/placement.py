@@ -26,7 +26,7 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 @lru_cache(maxsize=4096)
 def quantity(text: str, *, cpu: bool = False) -> int:
     """A Kubernetes quantity as a whole number, rounded up; thousandths when `cpu`. ValueError when it is none."""
-    number = text.rstrip("numkMGTPEi")
+    number = text.rstrip("numkKMGTPEi")
     suffix = text[len(number) :]
     if suffix not in SUFFIXES or not number:
         raise ValueError(f"not a quantity: {text!r}")

@@ -119,10 +119,13 @@ class Store:
         metadata["managedFields"] = managed_fields.updated(None, new, manager, timestamp(self.clock.now()))
         return self._commit(resource, "ADDED", key, new, dry_run=dry_run)
 
-    def restore(self, plural: str, obj: Object) -> Object:
-        """Put an object back as it was somewhere else, with its uid, times and managers; only its version is new."""
+    def restore(self, plural: str, obj: Object, *, own: bool = True) -> Object:
+        """Put an object back as it was somewhere else, with its uid, times and managers; only its version is new.
+
+        `own` False: `obj` itself is kept, so that many objects can share their unchanging parts (a large seed).
+        """
         resource = RESOURCES[plural]
-        new = self._draft(resource, obj)
+        new = self._draft(resource, obj) if own else obj
         key = key_of(new["metadata"].get("namespace"), new["metadata"]["name"])
         kind = "MODIFIED" if key in self.shelf(plural).records else "ADDED"
         return self._commit(resource, kind, key, new)

@@ -1,0 +1,51 @@
+"""Runs the rehearsal cluster: a Kubernetes API with a living GPU fleet behind it, on loopback, until it is told to stop."""
+
+import asyncio
+import signal
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from fleet.simulation.clock import RealClock
+from fleet.simulation.rehearsal import Rehearsal, listening
+
+
+class Command(BaseCommand):
+    help = "Run the rehearsal cluster. Prints 'ready URL' when it serves; its kubeconfig is HOME/kubeconfig."
+    requires_system_checks: list[str] = []  # noqa: RUF012 -- as Django declares it
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--home", type=Path, required=True, help="folder for the kubeconfig")
+        parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any free one)")
+        parser.add_argument("--nodes", type=int, default=24, help="GPU nodes of 8 GPUs each")
+        parser.add_argument("--pods", type=int, default=None, help="fill up with small servers to so many pods")
+        parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same fleet")
+        parser.add_argument("--speed", type=float, default=1.0, help="how much faster than the wall clock")
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
+        if options["nodes"] < 1 or options["speed"] <= 0:
+            raise CommandError("--nodes must be at least 1 and --speed above 0", returncode=2)
+        try:
+            asyncio.run(self._serve(**options))
+        except OSError as error:
+            raise CommandError(_explained(error, options["home"], options["port"]), returncode=2) from error
+
+    async def _serve(self, home: Path, port: int, nodes: int, seed: int, speed: float, **more: Any) -> None:
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        rehearsal = Rehearsal(seed, RealClock(speed), nodes, more["pods"])
+        async with listening(rehearsal, home, port) as server:
+            self.stdout.write(f"ready {server.url}")
+            self.stdout.flush()
+            await stopping.wait()
+
+
+def _explained(error: OSError, home: Path, port: int) -> str:
+    """One line that says what to change."""
+    if error.filename is None:
+        return f"cannot listen on 127.0.0.1:{port}: {error.strerror}"
+    return f"cannot write in {home}: {error.strerror}"

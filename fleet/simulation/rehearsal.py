@@ -1,0 +1,167 @@
+"""The rehearsal cluster as a whole: its store, its seeded fleet, the machinery and life on it, and its API on a port.
+
+Owns putting them together, starting and stopping. Must not know what any of them does.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fleet.simulation.catalogue import BLOCK_NODES
+from fleet.simulation.clock import Clock, RealClock
+from fleet.simulation.life import Life
+from fleet.simulation.machinery import Machinery
+from fleet.simulation.seed import Seed
+from fleet.simulation.server import ApiServer
+from fleet.simulation.store import Store
+
+T = TypeVar("T")
+
+CONTEXT = "rehearsal"
+
+
+class Rehearsal:
+    """One cluster. Everything runs on the event loop that calls `start`.
+
+    `pods`: fill up to so many with small servers. `lively` False: nothing happens by itself.
+    """
+
+    def __init__(
+        self,
+        seed: int = 1,
+        clock: Clock | None = None,
+        nodes: int = BLOCK_NODES,
+        pods: int | None = None,
+        *,
+        lively: bool = True,
+    ) -> None:
+        self.clock = clock or RealClock()
+        self.store = Store(self.clock, seed=seed)
+        Seed(self.store, seed).plant(nodes, pods)
+        self.machinery = Machinery(self.store, self.clock, seed)
+        self.life = Life(self.store, self.clock, seed)
+        self._lively = lively
+        self._living: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self.machinery.start()
+        if self._lively:
+            self._living = asyncio.create_task(self.life.run(), name="life")
+
+    async def stop(self) -> None:
+        if self._living is not None:
+            self._living.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._living
+            self._living = None
+        await self.machinery.stop()
+
+    def check(self) -> None:
+        """Raise what any part of it died of."""
+        self.machinery.check()
+        if self._living is not None and self._living.done() and not self._living.cancelled():
+            raise RuntimeError("life has ended") from self._living.exception()
+
+
+@contextlib.asynccontextmanager
+async def listening(rehearsal: Rehearsal, home: Path, port: int = 0) -> "Any":
+    """Run the cluster with its API on loopback and its kubeconfig at `home`/kubeconfig; yields the ApiServer.
+
+    OSError when the port is taken or the folder cannot be written.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    server = ApiServer(rehearsal.store)
+    await server.start(port)
+    try:
+        server.write_kubeconfig(home / "kubeconfig", CONTEXT)
+        await rehearsal.start()
+        yield server
+    finally:
+        await server.stop()
+        await rehearsal.stop()
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A cluster that runs in a thread of its own."""
+
+    rehearsal: Rehearsal
+    server: ApiServer
+    url: str
+    kubeconfig: Path
+    loop: asyncio.AbstractEventLoop
+
+    def run(self, work: Awaitable[T], timeout_s: float = 30.0) -> T:
+        """Await `work` on the cluster's loop, from any other thread."""
+
+        async def awaited() -> T:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(timeout_s)
+
+    def call(self, work: Callable[[], T], timeout_s: float = 30.0) -> T:
+        """Run `work` on the cluster's loop: the store is used from there only."""
+
+        async def called() -> T:
+            return work()
+
+        return asyncio.run_coroutine_threadsafe(called(), self.loop).result(timeout_s)
+
+
+@contextlib.contextmanager
+def serving(rehearsal: Rehearsal, home: Path | None = None, port: int = 0) -> Iterator[Serving]:
+    """Run the whole cluster in a background thread, for callers without an event loop."""
+    with contextlib.ExitStack() as stack:
+        folder = home or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rehearsal-")))
+        thread = _Thread(rehearsal, folder, port)
+        thread.start()
+        stack.callback(thread.end)
+        yield thread.wait_ready()
+
+
+class _Thread(threading.Thread):
+    def __init__(self, rehearsal: Rehearsal, home: Path, port: int) -> None:
+        super().__init__(name="rehearsal", daemon=True)
+        self._rehearsal = rehearsal
+        self._home = home
+        self._port = port
+        self._ready = threading.Event()
+        self._result: Serving | BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 -- handed to the thread that waits
+            self._result = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        async with listening(self._rehearsal, self._home, self._port) as server:
+            kubeconfig = self._home / "kubeconfig"
+            self._result = Serving(self._rehearsal, server, server.url, kubeconfig, self._loop)
+            self._ready.set()
+            await self._ending.wait()
+
+    def wait_ready(self) -> Serving:
+        self._ready.wait()
+        if isinstance(self._result, BaseException):
+            raise self._result
+        assert self._result is not None  # noqa: S101 -- set before _ready
+        return self._result
+
+    def end(self) -> None:
+        """Stop the cluster and wait for its thread; what it died of, if it did, is raised here."""
+        if self._loop is not None and self._ending is not None and self.is_alive():
+            self._loop.call_soon_threadsafe(self._ending.set)
+        self.join()
+        if isinstance(self._result, Serving):
+            self._rehearsal.check()
