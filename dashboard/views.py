@@ -4,9 +4,11 @@ Owns which template answers and what it is given. Must not hold words, markup or
 `dashboard.panels`, facts from the picture. A page is the truth at one moment; script keeps it up to date over the socket.
 """
 
+import functools
 import time
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,6 +18,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 
 from dashboard import access
 from dashboard.panels import attention, words
@@ -41,6 +44,25 @@ def home(request: HttpRequest) -> HttpResponse:
     return redirect("fleet", cluster=names[0]) if names else page(request, "no-cluster.html", "", {})
 
 
+def readable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """While the picture's store cannot be reached, the page says so."""
+
+    @functools.wraps(view)
+    def shown(request: HttpRequest, cluster: str, **kwargs: str) -> HttpResponse:
+        try:
+            return view(request, cluster, **kwargs)
+        except live.Unavailable:
+            heading = _("The picture cannot be read")
+            text = _("Vigie cannot reach its own store right now. It goes on trying; load the page again in a moment.")
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            return page(
+                request, "error.html", cluster, {"heading": heading, "text": text, "status": status}, status=status
+            )
+
+    return shown
+
+
+@readable
 def fleet(request: HttpRequest, cluster: str) -> HttpResponse:
     published = _read(cluster)
     view = {"screen": "fleet"}
@@ -68,6 +90,7 @@ def fleet(request: HttpRequest, cluster: str) -> HttpResponse:
             "groups": groups,
             "state": state,
             "product": product,
+            "any_shown": shown > 0,
             "shown": words.say("map.shown", nodes=words.say("nodes", n=shown)),
             **BLANKS,
         },
@@ -80,6 +103,7 @@ def _group(group: fleet_panel.Group, state: str, product: str) -> dict[str, Any]
     return {"group": group, "cards": cards, "hidden_cards": hidden, "hidden": hidden == len(cards)}
 
 
+@readable
 def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
     published = _read(cluster)
     view = {"screen": "node", "node": node}

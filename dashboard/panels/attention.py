@@ -140,6 +140,8 @@ _EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
 
 def _held(facts: Facts) -> Text:
     pods, gpus = _count(facts, "pods"), _count(facts, "gpus")
+    if not pods:
+        return say("evidence.held-nobody")
     return say("evidence.held", n=pods, gpus=say("gpus", n=gpus)) if gpus else say("evidence.held-none", n=pods)
 
 

@@ -1,6 +1,7 @@
 """The table of live sentences in English, the language of the message ids; `frontend/locale` holds the others.
 
-Owns wording only. One count per pattern, named `n`; sentences with several counts are put together from several patterns.
+Owns wording only. One count per pattern, named `n`; sentences with several counts are put together from several patterns. Some
+spaces are no-break spaces, literally, since the tools that collect message ids do not read escapes.
 """
 
 from dataclasses import dataclass
@@ -16,10 +17,12 @@ class Many:
     other: str
 
 
+Patterns = dict[str, str | Many]
+
 # Named so that `makemessages` finds both forms.
 ngettext = Many
 
-STATES = {
+STATES: Patterns = {
     "state.busy": _("Busy"),
     "state.free": _("Free"),
     "state.idle": _("Allocated, idle"),
@@ -38,7 +41,7 @@ STATES = {
     "count.unknown": ngettext("{n} unknown", "{n} unknown"),
 }
 
-TIMES = {
+TIMES: Patterns = {
     "age.s": _("{n} s"),
     "age.min": _("{n} min"),
     "age.h": _("{n} h {min} min"),
@@ -47,7 +50,7 @@ TIMES = {
     "clock.year": _("{day} {month} {year}"),
 }
 
-KEY_NUMBERS = {
+KEY_NUMBERS: Patterns = {
     "kpi.of": _("/ {total}"),
     "kpi.one-node": _("on one node"),
     "kpi.of-nodes": ngettext("of {n} node", "of {n} nodes"),
@@ -57,15 +60,15 @@ KEY_NUMBERS = {
     "kpi.tainted": ngettext("{n} on tainted nodes", "{n} on tainted nodes"),
     "kpi.all-available": _("none cordoned, silent or withdrawn"),
     "kpi.no-gpus": _("no GPUs in this cluster"),
-    "kpi.product": _("{count} {product}"),
+    "kpi.product": _("{count} {product}"),
     "kpi.none-free": _("nothing is free"),
     "kpi.hole": _("{product}, on {node}"),
     "kpi.of-size": _("of {size} GPUs"),
-    "kpi.room": _("{count} of {size}"),
-    "kpi.percent": _("{n} %"),
+    "kpi.room": _("{count} of {size}"),
+    "kpi.percent": _("{n} %"),
     "kpi.for-size": _("for {size}"),
     "kpi.fragmented": _("{percent} for {size}"),
-    "kpi.fragmented-product": _("{product} {percent}"),
+    "kpi.fragmented-product": _("{product} {percent}"),
     "kpi.not-applicable": _("nothing free to split"),
     "kpi.oldest": _("oldest {age}, needs {gpus}"),
     "kpi.oldest-unknown": _("oldest needs {gpus}"),
@@ -78,7 +81,7 @@ KEY_NUMBERS = {
     "nodes": ngettext("{n} node", "{n} nodes"),
 }
 
-MAP = {
+MAP: Patterns = {
     "map.size": _("{nodes}, {gpus}"),
     "map.shown": _("{nodes} shown"),
     "map.claims": ngettext(
@@ -97,20 +100,20 @@ MAP = {
 }
 
 # What a node's card says, by its most urgent reason; "-short" where its facts are not known.
-CARDS = {
+CARDS: Patterns = {
     "card.node-unreachable": _("Silent for {age}"),
     "card.node-unreachable-short": _("Silent"),
     "card.node-not-ready": _("Not Ready for {age}"),
     "card.node-not-ready-short": _("Not Ready"),
     "card.gpus-missing-short": _("No GPU slots"),
     "card.gpus-withdrawn": ngettext("{n} GPU withdrawn", "{n} GPUs withdrawn"),
-    "card.over-committed": ngettext("{n} GPU over-committed", "{n} GPUs over-committed"),
+    "card.over-committed": ngettext("{n} slot over-committed", "{n} slots over-committed"),
     "card.node-tainted-short": _("Closed by a taint"),
     "card.cordoned": _("Cordoned {age}"),
     "card.cordoned-short": _("Cordoned"),
 }
 
-NODE = {
+NODE: Patterns = {
     "node.ready": _("Ready"),
     "node.not-measured": _("health not measured"),
     "node.fine": _("Nothing about this node needs attention."),
@@ -167,12 +170,13 @@ NODE = {
 }
 
 # One title and one line of evidence per kind of the attention list.
-ATTENTION = {
+ATTENTION: Patterns = {
     "attention.open": _("Open {node}"),
     "attention.stream": _("Changes of {kind} do not arrive"),
     "evidence.stream": _("What is shown of them may be old. {reason}"),
     "evidence.held": ngettext("{n} pod runs there, holding {gpus}.", "{n} pods run there, holding {gpus}."),
     "evidence.held-none": ngettext("{n} pod runs there, without GPUs.", "{n} pods run there, none with GPUs."),
+    "evidence.held-nobody": _("No pod runs there."),
     "attention.node-unreachable": _("{node} is silent"),
     "evidence.node-unreachable": _("Its kubelet has stopped reporting, so its GPUs are unknown. {held}"),
     "attention.node-not-ready": _("{node} is not Ready"),
@@ -184,7 +188,9 @@ ATTENTION = {
         "Its device plugin reports {n} of {capacity} {resource} as unhealthy.",
         "Its device plugin reports {n} of {capacity} {resource} as unhealthy.",
     ),
-    "attention.over-committed": ngettext("{node} is over-committed by {n} GPU", "{node} is over-committed by {n} GPUs"),
+    "attention.over-committed": ngettext(
+        "{node} is over-committed by {n} slot", "{node} is over-committed by {n} slots"
+    ),
     "evidence.over-committed": _("Pods hold {asked} {resource}, and only {room} can be allocated."),
     "attention.workload-short": ngettext("{name} lacks {n} pod", "{name} lacks {n} pods"),
     "evidence.workload-short": _("{owner}: {available} of {desired} available, {ready} Ready. {each}"),
@@ -208,7 +214,7 @@ ATTENTION = {
 }
 
 # What the page says about itself.
-FRESHNESS = {
+FRESHNESS: Patterns = {
     "fresh.live": _("Live"),
     "fresh.late": _("Late"),
     "fresh.lost": _("Not connected"),
@@ -225,7 +231,7 @@ FRESHNESS = {
     "news.alert": _("New: {title}"),
 }
 
-MESSAGES: dict[str, str | Many] = {
+MESSAGES: Patterns = {
     **STATES,
     **TIMES,
     **KEY_NUMBERS,

@@ -125,14 +125,12 @@ def age(seconds: float) -> str:
     """One unit, two for hours: what changes at a glance. Never negative: clocks of different machines differ."""
     whole = max(0, int(seconds))
     if whole < 60:
-        key, values = "age.s", {"n": whole}
-    elif whole < 3_600:
-        key, values = "age.min", {"n": whole // 60}
-    elif whole < 86_400:
-        key, values = "age.h", {"n": whole // 3_600, "min": f"{whole % 3_600 // 60:02}"}
-    else:
-        key, values = "age.d", {"n": whole // 86_400}
-    return plain(Say(key, values), 0)
+        return plain(say("age.s", n=whole), 0)
+    if whole < 3_600:
+        return plain(say("age.min", n=whole // 60), 0)
+    if whole < 86_400:
+        return plain(say("age.h", n=whole // 3_600, min=f"{whole % 3_600 // 60:02}"), 0)
+    return plain(say("age.d", n=whole // 86_400), 0)
 
 
 def clock(at: float, now: float) -> str:

@@ -1,7 +1,10 @@
 """A picture by hand: the fleet of the mocks, 24 nodes in four groups with one of each trouble. Needs no cluster."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable
+
+import msgspec
 
 from fleet.domain.picture import (
     CELL_STATES,
@@ -18,8 +21,17 @@ from fleet.domain.picture import (
 
 NOW = 1_764_622_800.0  # 1 December 2025, 21:00:00 UTC
 CLUSTER = "par-prod-1"
-PRODUCTS = {"H100": ("NVIDIA-H100-80GB-HBM3", 81_559), "A100": ("NVIDIA-A100-SXM4-80GB", 81_920), "L4": ("NVIDIA-L4", 23_034)}
-GROUPS = (("train", "par1-a", "H100"), ("train", "par1-b", "H100"), ("infer", "par1-a", "A100"), ("infer", "par1-b", "L4"))
+PRODUCTS = {
+    "H100": ("NVIDIA-H100-80GB-HBM3", 81_559),
+    "A100": ("NVIDIA-A100-SXM4-80GB", 81_920),
+    "L4": ("NVIDIA-L4", 23_034),
+}
+GROUPS = (
+    ("train", "par1-a", "H100"),
+    ("train", "par1-b", "H100"),
+    ("infer", "par1-a", "A100"),
+    ("infer", "par1-b", "L4"),
+)
 BUSY = (8, 8, 8, 8, 4, 7, 5, 8, 6, 8, 2, 8, 8, 8, 7, 0, 8, 7, 6, 8, 4, 8, 6, 5)
 WORKLOADS = (
     ("llama-sft-70b",), ("llama-sft-70b",), ("llama-sft-70b",), ("llama-sft-70b",), ("vision-pretrain-3b",), ("protein-fold-ft",),
@@ -38,7 +50,9 @@ def node(i: int, now: float = NOW) -> NodeRow:
     pool, zone, product = GROUPS[(i - 1) // 6]
     allocatable, allocated = 7 if i == WITHDRAWN else 8, BUSY[i - 1]
     free = allocatable - allocated
-    letters = {CORDONED: "c" * 8, SILENT: "u" * 8}.get(i, "b" * allocated + ("c" if i == 7 else "f") * free + "x" * (8 - allocatable))
+    letters = {CORDONED: "c" * 8, SILENT: "u" * 8}.get(
+        i, "b" * allocated + ("c" if i == 7 else "f") * free + "x" * (8 - allocatable)
+    )
     level, reasons = {
         CORDONED: ("off", ("cordoned",)),
         SILENT: ("off", ("node-unreachable",)),
@@ -67,7 +81,13 @@ def node(i: int, now: float = NOW) -> NodeRow:
         gpu_workloads=WORKLOADS[i - 1],
         pods=len(WORKLOADS[i - 1]) + 2,
         conditions=(
-            Condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available", now - 9e6),
+            Condition(
+                "MemoryPressure",
+                "False",
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+                now - 9e6,
+            ),
             Condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", now - 9e6),
             Condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", now - 250)
             if i == SILENT
@@ -120,12 +140,44 @@ def attention(now: float = NOW) -> dict[str, AttentionRow]:
     )  # fmt: skip
     withdrawn = (("withdrawn", 1), ("capacity", 8), ("resource", "nvidia.com/gpu"))
     rows = (
-        AttentionRow("node-unreachable", "bad", 0, "node-22", "node-22", now - 250, (*held, ("reason", "NodeStatusUnknown"), ("message", "Kubelet stopped posting node status."))),
+        AttentionRow(
+            "node-unreachable",
+            "bad",
+            0,
+            "node-22",
+            "node-22",
+            now - 250,
+            (*held, ("reason", "NodeStatusUnknown"), ("message", "Kubelet stopped posting node status.")),
+        ),
         AttentionRow("gpus-withdrawn", "bad", 3, "node-11", "node-11", None, (*held, *withdrawn)),
-        AttentionRow("workload-short", "warn", 5, "Deployment/ml/ocr-api", "", now - 400, (("desired", 6), ("available", 5), ("ready", 5), ("gpus", 1))),
+        AttentionRow(
+            "workload-short",
+            "warn",
+            5,
+            "Deployment/ml/ocr-api",
+            "",
+            now - 400,
+            (("desired", 6), ("available", 5), ("ready", 5), ("gpus", 1)),
+        ),
         AttentionRow("pods-waiting", "warn", 6, "StatefulSet/ml/rl-policy", "", now - 1_080, waiting),
-        AttentionRow("cordoned", "warn", 8, "node-16", "node-16", now - 6 * 86_400, (("pods", 2), ("gpus", 0), ("by", "l.moreau"), ("free", 8))),
-        AttentionRow("cordoned", "warn", 8, "node-07", "node-07", now - 540, (("pods", 4), ("gpus", 5), ("by", "kubectl-cordon"), ("free", 3))),
+        AttentionRow(
+            "cordoned",
+            "warn",
+            8,
+            "node-16",
+            "node-16",
+            now - 6 * 86_400,
+            (("pods", 2), ("gpus", 0), ("by", "l.moreau"), ("free", 8)),
+        ),
+        AttentionRow(
+            "cordoned",
+            "warn",
+            8,
+            "node-07",
+            "node-07",
+            now - 540,
+            (("pods", 4), ("gpus", 5), ("by", "kubectl-cordon"), ("free", 3)),
+        ),
         AttentionRow("claims", "note", 9, "pods", "", None, (("pods", 3),)),
     )
     return {f"{row.kind}:{row.subject}": row for row in rows}
@@ -144,7 +196,9 @@ def product(name: str, rows: Iterable[NodeRow]) -> ProductRow:
         largest_hole=free[hole],
         largest_hole_node=hole,
         fragmentation=tuple(
-            (k, 1 - k * sum(n // k for n in free.values()) / sum(free.values())) for k in (1, 2, 4, 8) if sum(free.values())
+            (k, 1 - k * sum(n // k for n in free.values()) / sum(free.values()))
+            for k in (1, 2, 4, 8)
+            if sum(free.values())
         ),
     )
 
@@ -177,3 +231,21 @@ def snapshot(now: float = NOW) -> Snapshot:
         workloads={f"Deployment/ml/{name}": WorkloadRow("Deployment", "ml", name, team="Search") for name in names},
         attention=attention(now),
     )
+
+
+def now() -> Snapshot:
+    """The fleet as of now, at whole seconds as Kubernetes writes them."""
+    return snapshot(float(int(time.time())))
+
+
+def replaced(found: Snapshot, **tables: object) -> Snapshot:
+    """The snapshot with some of its tables replaced."""
+    return msgspec.structs.replace(found, **tables)
+
+
+def with_node(found: Snapshot, row: NodeRow) -> Snapshot:
+    return replaced(found, nodes={**found.nodes, row.name: row})
+
+
+def without_node(found: Snapshot, name: str) -> Snapshot:
+    return replaced(found, nodes={key: row for key, row in found.nodes.items() if key != name})

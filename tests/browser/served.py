@@ -1,14 +1,16 @@
 """A running Vigie without a cluster: the real web server in a thread, over a picture that a test writes by hand.
 
-    python -m tests.browser.served HOME      serves the demo fleet until interrupted, for pictures and for looking around
+python -m tests.browser.served HOME      serves the demo fleet until interrupted, for pictures and for looking around
 """
 
 import asyncio
 import os
+import socket
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -16,6 +18,18 @@ import uvicorn
 from fleet.domain.picture import Snapshot
 
 HOLDER = "the test"
+
+
+class Announcing(uvicorn.Server):
+    """Says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[uvicorn.Server], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening(self)
 
 
 class Served:
@@ -50,14 +64,12 @@ class Served:
         config = uvicorn.Config(
             application, host="127.0.0.1", port=0, log_level="warning", access_log=False, timeout_graceful_shutdown=1
         )
-        self._server = uvicorn.Server(config)
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        serving = asyncio.create_task(self._server.serve())
-        while not self._server.started:
-            await asyncio.sleep(0.01)
-        self.url = f"http://127.0.0.1:{self._server.servers[0].sockets[0].getsockname()[1]}"
+        self._server = Announcing(config, self._listening)
+        await self._server.serve()
+
+    def _listening(self, server: uvicorn.Server) -> None:
+        self.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         self._ready.set()
-        await serving
 
     def show(self, snapshot: Snapshot, *, skip: int = 0) -> None:
         """Publish. `skip`: versions that nobody is told about, so that everybody notices a gap."""

@@ -38,6 +38,7 @@ export function map(root, context) {
     const count = part(root, "[data-map=shown]");
     write(count, say("map.shown", { nodes: say("nodes", { n: shown }) }), context.words, context.now(), { flash: false });
     count.toggleAttribute("hidden", !filter.state && !filter.product);
+    part(root, "[data-map=no-match]").toggleAttribute("hidden", shown > 0);
   }
 
   return {
@@ -91,7 +92,7 @@ export function map(root, context) {
       return section;
     });
     arrange(part(root, "[data-groups]"), sections);
-    part(root, ".none").toggleAttribute("hidden", nodes.length > 0);
+    part(root, "[data-map=no-nodes]").toggleAttribute("hidden", nodes.length > 0);
   }
 
   /** @param {string} id */

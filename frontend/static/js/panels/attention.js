@@ -120,6 +120,7 @@ function waiting(facts) {
 /** @param {Facts} facts */
 function held(facts) {
   const n = count(facts, "pods"), gpus = count(facts, "gpus");
+  if (!n) return say("evidence.held-nobody");
   return gpus ? say("evidence.held", { n, gpus: say("gpus", { n: gpus }) }) : say("evidence.held-none", { n });
 }
 

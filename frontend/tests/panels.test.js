@@ -1,0 +1,68 @@
+/**
+ * The browser says the same as the server: the files that Python made are reproduced from the same rows, word for word.
+ */
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import * as attention from "../static/js/panels/attention.js";
+import * as fleet from "../static/js/panels/fleet.js";
+import * as node from "../static/js/panels/node.js";
+import { Words } from "../static/js/words.js";
+
+const FOLDER = new URL("../../tests/data/panels/", import.meta.url);
+const read = (name) => JSON.parse(readFileSync(new URL(name, FOLDER), "utf8"));
+const cases = readdirSync(FOLDER).filter((name) => !name.startsWith("words-"));
+
+for (const name of cases) {
+  const found = read(name);
+  for (const [lang, said] of Object.entries(found.said)) {
+    test(`${name} in ${lang}`, () => {
+      const words = new Words(read(`words-${lang}.json`), lang, found.zone);
+      const told = (value) => words.plain(value, found.now);
+      const mine = { ...fleetSaid(found, told), ...(found.node ? nodeSaid(found, told) : {}) };
+      for (const part of Object.keys(said)) assert.deepEqual(mine[part], said[part], part);
+      assert.deepEqual(Object.keys(mine).sort(), Object.keys(said).sort());
+    });
+  }
+}
+
+test("there are cases", () => assert.ok(cases.length >= 3));
+
+function fleetSaid({ tables, trouble }, told) {
+  const nodes = Object.values(tables.nodes), row = tables.fleet.fleet;
+  return {
+    numbers: fleet.keyNumbers(tables).map((n) => [n.id, n.level, told(n.value), told(n.unit), told(n.note), n.node]),
+    legend: fleet.legend(row).map((entry) => [entry.state, entry.count, entry.shown]),
+    size: told(fleet.mapSize(row)),
+    claims: told(fleet.claims(row)),
+    measured: fleet.measured(nodes),
+    groups: fleet.groups(nodes).map((g) => [g.id, told(g.title), told(g.sentence), g.nodes.map((n) => n.name)]),
+    cards: Object.fromEntries(nodes.map((n) => [n.name, cardSaid(fleet.card(n), told)])),
+    filtered: nodes.filter((n) => fleet.filteredOut(n, "busy", "L4")).map((n) => n.name).sort(),
+    attention: attention.entries(tables.attention, trouble).map((e) => [
+      e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since, e.node, told(e.action),
+    ]),
+  };
+}
+
+function cardSaid(card, told) {
+  const cells = card.cells.map((cell) => [cell.state, cell.fifths]);
+  return [card.product, card.level, card.glyph, told(card.words), told(card.free), told(card.label), cells];
+}
+
+function nodeSaid({ tables, node: name }, told) {
+  const row = tables.nodes[name];
+  const here = Object.fromEntries(Object.entries(tables.pods).filter(([, pod]) => pod.node === name));
+  const own = Object.fromEntries(Object.entries(tables.attention).filter(([, entry]) => entry.node === name));
+  const rows = (found) => found.map((r) => [r.key, r.level, all(r.cells), all(r.small)]);
+  const all = (values) => Object.fromEntries(Object.entries(values).map(([key, value]) => [key, told(value)]));
+  return {
+    tags: node.tags(row).map((tag) => [tag.id, tag.level, tag.glyph, told(tag.words)]),
+    summary: told(attention.summary(own)),
+    hardware: told(node.hardware(row)),
+    counts: told(fleet.counts(row)),
+    pod_counts: node.podCounts(Object.values(here)).map(told),
+    tables: { resources: rows(node.resources(row)), pods: rows(node.pods(here)), conditions: rows(node.conditions(row)) },
+    facts: all(node.facts(row)),
+  };
+}

@@ -1,0 +1,178 @@
+"""What the panels say about hand-made pictures, in both languages: files that Python and the browser's modules reproduce alike.
+
+    manage.py shell -c "from tests.dashboard import panel_fixtures; panel_fixtures.write()"
+
+writes the files again; read the difference before you commit it.
+"""
+
+import json
+import zoneinfo
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.utils import timezone, translation
+
+from dashboard.panels import attention, fleet, node, words
+from fleet.domain.attention import Concern
+from fleet.domain.picture import AttentionRow, Condition, FleetRow, NodeRow, PodRow, ProductRow, Resource, Snapshot
+from tests.browser import demo
+
+FOLDER = Path(__file__).resolve().parent.parent / "data" / "panels"
+LANGUAGES = ("en", "fr")
+ZONE = "Europe/Paris"
+TROUBLE = (("pods", "the server answers 500", demo.NOW - 42),)
+
+# Every fact that a concern brings, some of them unknown.
+FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
+    Concern.NODE_UNREACHABLE: (("pods", 1), ("gpus", 1), ("reason", None), ("message", None)),
+    Concern.NODE_NOT_READY: (("pods", 0), ("gpus", 0), ("reason", "KubeletNotReady"), ("message", "PLEG is not healthy.")),
+    Concern.GPUS_MISSING: (("pods", 2), ("gpus", 0), ("physical", 8)),
+    Concern.GPUS_WITHDRAWN: (("pods", 2), ("gpus", 4), ("withdrawn", 2), ("capacity", 8), ("resource", "nvidia.com/gpu")),
+    Concern.OVER_COMMITTED: (("pods", 9), ("gpus", 9), ("overcommit", 1), ("allocatable", 8), ("resource", "amd.com/gpu")),
+    Concern.WORKLOAD_SHORT: (("desired", 1_200), ("available", 1_000), ("ready", 1_001), ("gpus", 1)),
+    Concern.PODS_WAITING: (
+        ("pods", 1), ("gpus", 2), ("resource", "nvidia.com/gpu"), ("product", None), ("hole", 4), ("reason", "Unschedulable"),
+        ("message", "node(s) had untolerated taint <b>"), ("pod", "ml/x-0"),
+    ),
+    Concern.NODE_TAINTED: (("pods", 1), ("gpus", 2), ("taint", "maintenance=yes:NoExecute")),
+    Concern.CORDONED: (("pods", 1), ("gpus", 0), ("by", None), ("free", 1)),
+    Concern.CLAIMS: (("pods", 1),),
+}  # fmt: skip
+
+
+def odd() -> Snapshot:
+    """Everything that the demo fleet lacks: unknowns, shares, MIG, over-commit, no GPUs, every concern, old and large numbers."""
+    shared = Resource("nvidia.com/gpu.shared", 32, 32, 33, 0, 1, shared=True)
+    mig = Resource("nvidia.com/mig-1g.10gb", 7, 7, 3, 4, 0, mig=True)
+    rows = [
+        NodeRow("n2", "a", "", product="L4", cells="b" * 32, level="bad", reasons=("over-committed",), resources=(shared,)),
+        NodeRow("n10", "a", "", product="L4", cells="012345fid", resources=(mig,), measured=True, physical=1, memory_mib=23_034,
+                gpu_workloads=("x", "y")),
+        NodeRow("n1", product="H100", product_name="NVIDIA H100", cells="mmxu", level="drain", reasons=("cordoned",),
+                unschedulable=True, usable=False, taints=("a=b:NoSchedule", "c:NoExecute"), created_at=demo.NOW - 4e7),
+        NodeRow("cpu-1", "", "z1", pods=3, ready="True"),
+        *(NodeRow(f"r-{reason}", "reasons", "z<1>", cells="uu", level="off", usable=False, unschedulable=True,
+                  reasons=(reason, "cordoned"), resources=(Resource("nvidia.com/gpu", 3, 2, 2, 0, 0),),
+                  conditions=(Condition("Ready", "False", "", "", demo.NOW - 7_300), Condition("PIDPressure", "True", "Busy"),
+                              Condition("DiskPressure", "Unknown")))
+          for reason in (concern.value for concern in list(Concern)[:5])),
+    ]  # fmt: skip
+    pods = {
+        "ml/b-10": PodRow("u1", "ml", "b-10", "n10", "Terminating", "drain", 0, 2, 3, gpus=1, claims=1, grace_s=None),
+        "ml/b-9": PodRow("u2", "ml", "b-9", "n10", "CrashLoopBackOff", "bad", 1, 2, 3_000, gpus=1, claims=2, budgets=("p", "q"),
+                         grace_s=90, empty_dir=True, created_at=demo.NOW - 59),
+        "kube-system/m": PodRow("u3", "kube-system", "m", "n10", "Running", gpus=2, mirror=True, owner_kind="Node", team="T"),
+    }  # fmt: skip
+    entries = [AttentionRow(c.value, "warn" if i % 2 else "bad", 5 - i % 3, f"K/ns/s-{i}", "n1" if i % 2 else "",
+                            None if i == 4 else demo.NOW - 10**i, FACTS[c]) for i, c in enumerate(Concern)]  # fmt: skip
+    total = FleetRow(
+        nodes=1_234, nodes_ready=1_234, gpus=9_000, available=8_990, tainted=10, withdrawn=0, free=1, overcommit=1,
+        largest_hole=1, largest_hole_node="n10", slots=((1, 1), (8, 0)), fragmentation=((1, 0.0), (2, 1.0), (8, 0.995)),
+        waiting_pods=1, waiting_gpus=1, claims=1, cells=(("busy", 1_000), ("idle", 1)),
+    )  # fmt: skip
+    products = {"L4 shared": ProductRow("L4 shared", free=1), "H100": ProductRow("H100")}
+    return Snapshot(
+        fleet={"fleet": total},
+        products=products,
+        nodes={row.name: row for row in rows},
+        pods=pods,
+        workloads={},
+        attention={f"{row.kind}:{row.subject}": row for row in entries},
+    )
+
+
+def empty() -> Snapshot:
+    """A cluster without anything."""
+    return Snapshot({"fleet": FleetRow()}, {"H100": ProductRow("H100", fragmentation=((8, None),))}, {}, {}, {}, {})
+
+
+CASES = {"demo": (demo.snapshot, "node-07"), "odd": (odd, "n10"), "empty": (empty, "")}
+
+
+def case(name: str) -> dict[str, Any]:
+    """The file of one case: rows, and what is said of them per language."""
+    build, name_of_node = CASES[name]
+    snapshot = build()
+    said = {language: in_language(language, snapshot, name_of_node) for language in LANGUAGES}
+    tables = msgspec.to_builtins(snapshot)
+    return {"now": demo.NOW, "zone": ZONE, "node": name_of_node, "trouble": TROUBLE, "tables": tables, "said": said}
+
+
+def in_language(language: str, snapshot: Snapshot, name_of_node: str) -> dict[str, Any]:
+    with translation.override(language), timezone.override(zoneinfo.ZoneInfo(ZONE)):
+        found = fleet_said(snapshot)
+        if name_of_node:
+            found |= node_said(snapshot, name_of_node)
+        return found
+
+
+def told(value: words.Value) -> str:
+    return words.plain(value, demo.NOW)
+
+
+def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
+    row = snapshot.fleet["fleet"]
+    return {
+        "numbers": [
+            [n.id, n.level, told(n.value), told(n.unit), told(n.note), n.node] for n in fleet.key_numbers(snapshot)
+        ],
+        "legend": [[e.state, e.count, e.shown] for e in fleet.legend(row)],
+        "size": told(fleet.map_size(row)),
+        "claims": told(fleet.claims(row)),
+        "measured": fleet.measured(snapshot.nodes.values()),
+        "groups": [
+            [g.id, told(g.title), told(g.sentence), [n.name for n in g.nodes]]
+            for g in fleet.groups(snapshot.nodes.values())
+        ],
+        "cards": {name: card_said(fleet.card(n)) for name, n in snapshot.nodes.items()},
+        "filtered": sorted(name for name, n in snapshot.nodes.items() if fleet.filtered_out(n, "busy", "L4")),
+        "attention": [
+            [e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since_at, e.node, told(e.action)]
+            for e in attention.entries(snapshot.attention, TROUBLE)
+        ],
+    }
+
+
+def card_said(card: fleet.Card) -> list[Any]:
+    cells = [[cell.state, cell.fifths] for cell in card.cells]
+    return [card.product, card.level, card.glyph, told(card.words), told(card.free), told(card.label), cells]
+
+
+def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    row = snapshot.nodes[name]
+    pods = [(key, pod) for key, pod in snapshot.pods.items() if pod.node == name]
+    own = {key: entry for key, entry in snapshot.attention.items() if entry.node == name}
+    return {
+        "tags": [[t.id, t.level, t.glyph, told(t.words)] for t in node.tags(row)],
+        "summary": told(attention.summary(own)),
+        "hardware": told(node.hardware(row)),
+        "counts": told(fleet.counts(row)),
+        "pod_counts": [told(text) for text in node.pod_counts(pod for _, pod in pods)],
+        "tables": {key: [row_said(r) for r in table.rows] for key, table in node.tables(row, pods).items()},
+        "facts": {fact.id: told(fact.words) for fact in node.facts(row)},
+    }
+
+
+def row_said(row: node.Row) -> list[Any]:
+    small = {column: told(text) for column, text in row.small.items()}
+    return [row.key, row.level, {column: told(value) for column, value in row.cells.items()}, small]
+
+
+def files() -> dict[str, Any]:
+    """Every file of the folder by name."""
+    found: dict[str, Any] = {f"{name}.json": case(name) for name in CASES}
+    for language in LANGUAGES:
+        with translation.override(language):
+            found[f"words-{language}.json"] = words.catalogue()
+    return found
+
+
+def encoded(content: Any) -> str:
+    return json.dumps(json.loads(msgspec.json.encode(content)), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def write() -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for file, content in files().items():
+        (FOLDER / file).write_text(encoded(content))

@@ -1,0 +1,281 @@
+"""View models and words: the same texts as the browser's, complete in every language, safe in HTML."""
+
+import ast
+import json
+import re
+import string
+import zoneinfo
+from gettext import GNUTranslations
+from pathlib import Path
+
+import pytest
+from django.utils import timezone, translation
+
+from dashboard.panels import attention, fleet, node, words
+from dashboard.panels.patterns import MESSAGES, Many
+from dashboard.panels.words import Age, say
+from fleet.domain.attention import Concern
+from fleet.domain.picture import CELL_STATES, AttentionRow, FleetRow, NodeRow, PodRow, Resource
+from tests.browser import demo
+from tests.dashboard import panel_fixtures
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CATALOGUE = ROOT / "frontend" / "locale" / "fr" / "LC_MESSAGES" / "django"
+NOW = demo.NOW
+
+
+@pytest.mark.parametrize("file", panel_fixtures.files())
+def test_panels_say_what_the_fixtures_say(file):
+    found = (panel_fixtures.FOLDER / file).read_text()
+    assert json.loads(panel_fixtures.encoded(panel_fixtures.files()[file])) == json.loads(found)
+
+
+def test_no_fixture_is_left_over():
+    assert {path.name for path in panel_fixtures.FOLDER.iterdir()} == set(panel_fixtures.files())
+
+
+# --- Words ---------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("seconds", "english", "french"),
+    [
+        (-5, "0 s", "0 s"),
+        (0.9, "0 s", "0 s"),
+        (59.9, "59 s", "59 s"),
+        (60, "1 min", "1 min"),
+        (3_599, "59 min", "59 min"),
+        (3_600, "1 h 00 min", "1 h 00 min"),
+        (7_560, "2 h 06 min", "2 h 06 min"),
+        (86_399, "23 h 59 min", "23 h 59 min"),
+        (86_400, "1 d", "1 j"),
+        (8.64e7, "1,000 d", "1\u202f000 j"),
+    ],
+)
+def test_ages(seconds, english, french):
+    for language, expected in (("en", english), ("fr", french)):
+        with translation.override(language):
+            assert words.age(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("before_s", "zone", "expected"),
+    [
+        (0, "UTC", "21:00:00"),
+        (0, "Europe/Paris", "22:00:00"),
+        (76_000, "UTC", "30 Nov 23:53"),
+        (76_000, "Europe/Paris", "00:53:20"),
+        (3e7, "UTC", "19 Dec 2024"),
+    ],
+)
+def test_clock_times(before_s, zone, expected):
+    with translation.override("en"), timezone.override(zoneinfo.ZoneInfo(zone)):
+        assert words.clock(NOW - before_s, NOW) == expected
+
+
+def test_empty_texts_vanish_and_unknown_is_a_word():
+    with translation.override("en"):
+        assert words.plain(("a", "", (), say("kpi.one-node"), ("b", "")), NOW) == "a · on one node · b"
+        assert words.plain(say("kpi.hole", product=None, node="n"), NOW) == "unknown, on n"
+
+
+def test_html_escapes_what_clusters_say():
+    hostile = '<img src=x onerror=alert(1)>"&'
+    with translation.override("en"):
+        html = words.html((hostile, say("kpi.hole", product=hostile, node=Age(NOW - 61))), NOW)
+    assert "<img" not in html
+    assert html.count("&lt;img src=x onerror=alert(1)&gt;&quot;&amp;") == 2
+    assert html.endswith('on <time datetime="2025-12-01T20:58:59Z" data-live-age="1764622739">1 min</time>')
+
+
+def test_fractions_of_a_second_are_written_as_the_browser_writes_them():
+    assert [words.seconds(at) for at in (5.0, 5.25, 1764622739.125)] == ["5", "5.25", "1764622739.125"]
+
+
+def test_a_count_chooses_the_form():
+    said = {language: [] for language in ("en", "fr")}
+    for language, found in said.items():
+        with translation.override(language):
+            found += [words.plain(say("nodes", n=n), NOW) for n in (0, 1, 2)]
+    assert said == {"en": ["0 nodes", "1 node", "2 nodes"], "fr": ["0 nœud", "1 nœud", "2 nœuds"]}
+
+
+# --- Every word in every language ----------------------------------------------------------------------------------------------
+def entries_of(po: str) -> dict[str, list[str]]:
+    """The catalogue's source: message id → translations; ids of plurals are "one\\0other"."""
+    found: dict[str, list[str]] = {}
+    for block in re.split(r"\n\s*\n", po):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        fields: dict[str, str] = {}
+        name = ""
+        for line in lines:
+            if match := re.match(r'(msg\w+(?:\[\d\])?) (".*")$', line):
+                name = match[1]
+                fields[name] = ast.literal_eval(match[2])
+            else:
+                fields[name] += ast.literal_eval(line)
+        if fields:
+            key = "\0".join(fields[k] for k in ("msgid", "msgid_plural") if k in fields)
+            found[key] = [value for field, value in fields.items() if field.startswith("msgstr")]
+    return found
+
+
+PO = entries_of(CATALOGUE.with_suffix(".po").read_text())
+
+
+def test_the_compiled_catalogue_is_the_source():
+    with CATALOGUE.with_suffix(".mo").open("rb") as file:
+        compiled = GNUTranslations(file)._catalog
+    source = {}
+    for key, forms in PO.items():
+        one = key.split("\0")[0]
+        source |= {(one, i): form for i, form in enumerate(forms)} if "\0" in key else {key: forms[0]}
+    assert compiled == source
+
+
+def test_nothing_is_untranslated_or_fuzzy():
+    assert [key for key, forms in PO.items() if not all(forms)] == []
+    assert "fuzzy" not in CATALOGUE.with_suffix(".po").read_text()
+
+
+def holes(pattern: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(pattern) if name}
+
+
+def test_translations_have_the_holes_of_their_originals():
+    for found in MESSAGES.values():
+        key = f"{found.one}\0{found.other}" if isinstance(found, Many) else found
+        for form in PO[key]:
+            assert holes(form) == holes(key.split("\0")[-1]), form
+
+
+def texts_of_templates() -> set[str]:
+    found: set[str] = set()
+    for path in (ROOT / "frontend" / "templates").rglob("*.html"):
+        text = path.read_text()
+        found |= {a or b for a, b in re.findall(r"""\{% translate (?:"([^"]+)"|'([^']+)') %\}""", text)}
+        for block in re.findall(r"\{% blocktranslate[^%]*%\}(.*?)\{% endblocktranslate %\}", text, re.DOTALL):
+            found.add(re.sub(r"\{\{ (\w+) \}\}", r"%(\1)s", block))
+    return found
+
+
+def texts_of_modules() -> set[str]:
+    """First arguments of the gettext calls under any of their usual names."""
+    names = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext"}
+    return {
+        call.args[0].value
+        for path in (ROOT / "dashboard").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in names and call.args
+        if isinstance(call.args[0], ast.Constant)
+    }
+
+
+def test_every_text_of_a_template_or_a_module_is_translated():
+    known = {key.split("\0")[0] for key in PO}
+    assert len(texts_of_templates()) > 50
+    assert sorted((texts_of_templates() | texts_of_modules()) - known) == []
+
+
+def test_every_state_and_concern_of_the_domain_has_words():
+    needed = {f"{kind}.{state}" for state in CELL_STATES.values() for kind in ("state", "count")}
+    needed |= {f"{kind}.{concern}" for concern in Concern for kind in ("attention", "evidence")}
+    needed |= {column.title for columns in (node.RESOURCES, node.PODS, node.CONDITIONS) for column in columns}
+    needed |= {fact.title for fact in node.facts(NodeRow("n"))}
+    needed |= {table.title for table in node.tables(NodeRow("n"), ()).values()}
+    assert sorted(needed - set(MESSAGES)) == []
+
+
+@pytest.mark.parametrize(
+    "concern", [c for c in Concern if c not in (Concern.WORKLOAD_SHORT, Concern.PODS_WAITING, Concern.CLAIMS)]
+)
+@pytest.mark.parametrize("measured_at", [None, NOW])
+def test_every_reason_of_a_node_has_words_on_its_card(concern, measured_at):
+    row = NodeRow("n", level="off", reasons=(concern.value,), cordoned_at=measured_at)
+    with translation.override("en"):
+        assert words.plain(fleet.card(row).words, NOW)
+
+
+@pytest.mark.parametrize("concern", Concern)
+def test_every_concern_can_be_said_with_its_facts(concern):
+    row = AttentionRow(concern.value, "warn", 1, "Deployment/ml/x", "n", NOW, panel_fixtures.FACTS[concern])
+    entry = attention.entry("k", row)
+    for language in panel_fixtures.LANGUAGES:
+        with translation.override(language):
+            assert words.plain(entry.title, NOW)
+            assert not re.search(r"[{}]|\.\.|\s\.", words.plain(entry.evidence, NOW))
+
+
+# --- Order, filters and health --------------------------------------------------------------------------------------------------
+def test_names_sort_as_a_person_counts():
+    names = ["node-10", "node-9", "node-2", "node-02", "a", "node", "node-1b", "node-1a2", "node-1a10", "10", "9"]
+    expected = ["9", "10", "a", "node", "node-1a2", "node-1a10", "node-1b", "node-02", "node-2", "node-9", "node-10"]
+    assert sorted(names, key=fleet.natural) == expected
+
+
+def test_most_urgent_first_then_oldest_and_unknown_age_last():
+    rows = {
+        key: AttentionRow(Concern.CLAIMS, "note", rank, subject, since_at=since, facts=(("pods", 1),))
+        for key, rank, since, subject in (
+            ("e", 2, NOW - 9, "e"), ("d", 1, None, "d"), ("c", 1, NOW, "c10"), ("b", 1, NOW, "c9"), ("a", 1, NOW - 5, "z"),
+        )
+    }  # fmt: skip
+    assert [entry.key for entry in attention.entries(rows)] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_broken_stream_comes_before_what_it_may_hide():
+    found = attention.entries(demo.attention(), [("pods", "refused", NOW - 3)])
+    assert (found[0].key, found[0].level, found[0].since_at, found[0].node) == ("stream:pods", "warn", NOW - 3, "")
+
+
+@pytest.mark.parametrize(
+    ("state", "product", "out"),
+    [
+        ("", "", False),
+        ("busy", "", False),
+        ("failed", "", True),
+        ("", "H100", False),
+        ("", "L4", True),
+        ("busy", "L4", True),
+    ],
+)
+def test_filters(state, product, out):
+    assert fleet.filtered_out(NodeRow("n", product="H100", cells="3f"), state, product) is out
+
+
+def test_a_node_that_nobody_measures_never_shows_the_healthy_tick():
+    row = NodeRow("n", cells="bf", usable=True, ready="True")
+    assert [(tag.id, tag.glyph) for tag in node.tags(row)] == [("state", "s-info"), ("measured", "s-unknown")]
+    assert fleet.measured([row]) is False
+    known = NodeRow("n", cells="3f", measured=True)
+    assert [(tag.id, tag.glyph) for tag in node.tags(known)] == [("state", "s-ok")]
+    assert fleet.measured([known, NodeRow("cpu")]) is True
+
+
+def test_free_slots_of_a_closed_node_are_not_offered():
+    free = (Resource("nvidia.com/gpu", 8, 8, 0, 8, 0),)
+    assert fleet.card(NodeRow("n", cells="f" * 8, resources=free)).free
+    assert not fleet.card(NodeRow("n", cells="c" * 8, resources=free, usable=False)).free
+
+
+def test_the_nodes_own_pods_come_last():
+    rows = {
+        "ml/b": PodRow("1", "ml", "b", gpus=1),
+        "ml/a": PodRow("2", "ml", "a"),
+        "k/d": PodRow("3", "k", "d", gpus=9, daemon=True),
+    }
+    assert [row.key for row in node.pods(rows.items())] == ["ml/b", "ml/a", "k/d"]
+
+
+def test_ready_is_good_when_true_and_every_other_condition_when_false():
+    from fleet.domain.picture import Condition
+
+    states = [("Ready", "True", ""), ("Ready", "False", "bad"), ("Ready", "Unknown", "warn"), ("DiskPressure", "False", ""),
+              ("DiskPressure", "True", "warn"), ("DiskPressure", "Unknown", "warn")]  # fmt: skip
+    for kind, status, level in states:
+        assert node.conditions(NodeRow("n", conditions=(Condition(kind, status),)))[0].level == level
+
+
+def test_key_numbers_do_not_move():
+    ids = [number.id for number in fleet.key_numbers(demo.snapshot())]
+    assert ids == [number.id for number in fleet.key_numbers(panel_fixtures.empty())]
+    assert len(ids) == 8
+    assert [entry.state for entry in fleet.legend(FleetRow()) if entry.shown] == list(fleet.ALWAYS)
