@@ -6,12 +6,12 @@ means; reading.py, watching.py, writing.py and subresources.py do.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
 from fleet.simulation import discovery, reading, reviews, subresources, writing
-from fleet.simulation.auth import Attempt, Auth, User
+from fleet.simulation.auth import MASTERS, Attempt, Auth, User, refused
 from fleet.simulation.exchange import Reply, Request, Target, refusal, reply, target_of, text
 from fleet.simulation.refusals import ApiError, bad_request
 from fleet.simulation.store import Store
@@ -22,6 +22,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+# A starting server first knows no roles (403 for whoever is no master), then is not ready yet, then ready.
+Phase = Literal["starting", "unready", "ready"]
 LARGEST_BODY_BYTES = 3 * 1024 * 1024
 ENDPOINTS_DEPRECATED = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 NOT_FOUND = "404 page not found\n"
@@ -40,7 +42,7 @@ class Application:
         self.store = store
         self.auth = auth
         self.hosts = set(hosts)
-        self.ready = True
+        self.phase: Phase = "ready"
         self._watches: set[Watch] = set()
 
     # For whoever runs or tests the cluster
@@ -85,6 +87,8 @@ class Application:
         target = target_of(request.path)
         attempt = _attempt(request, target)
         user = self.auth.impersonated(user, request.headers, attempt)
+        if self.phase == "starting" and MASTERS not in user.groups:
+            raise refused(user, attempt, target.resource if target else None)
         self.auth.check(user, attempt, target.resource if target else None)
         if target is not None and attempt.verb == "watch":
             await self._watch(Watch(self.store, request, target, _time()), receive, send)
@@ -94,10 +98,7 @@ class Application:
 
     async def _answer(self, request: Request, target: Target | None, user: User) -> Reply:
         if target is None:
-            address = request.headers.get("host", "")
-            if request.method not in {"GET", "HEAD"}:
-                raise ApiError(405, "MethodNotAllowed", "method not allowed", {})
-            return discovery.answer(request, address, ready=self.ready) or text(NOT_FOUND, 404)
+            return self._document(request)
         if target.resource.plural == "endpoints":
             request.warnings.append(ENDPOINTS_DEPRECATED)
         _check_method(request, target)
@@ -111,24 +112,20 @@ class Application:
             return subresources.answer(self.store, self.auth, request, target)
         return await self._object(request, target)
 
+    def _document(self, request: Request) -> Reply:
+        """A path that names no object."""
+        if request.method not in {"GET", "HEAD"}:
+            raise subresources.method_not_allowed()
+        address = request.headers.get("host", "")
+        return discovery.answer(request, address, ready=self.phase == "ready") or text(NOT_FOUND, 404)
+
     async def _object(self, request: Request, target: Target) -> Reply:
-        store = self.store
-        match request.method, bool(target.name):
-            case "GET", True:
-                return reading.get(store, request, target)
-            case "GET", False:
-                return await reading.list_objects(store, request, target)
-            case "POST", False:
-                return writing.create(store, request, target)
-            case "PUT", True:
-                return writing.replace(store, request, target)
-            case "PATCH", True:
-                return writing.change(store, request, target)
-            case "DELETE", True:
-                return writing.remove(store, request, target)
-            case "DELETE", False:
-                return writing.remove_all(store, request, target)
-        raise subresources.method_not_allowed()
+        if request.method == "GET" and not target.name:
+            return await reading.list_objects(self.store, request, target)
+        handler = _HANDLERS.get((request.method, bool(target.name)))
+        if handler is None:
+            raise subresources.method_not_allowed()
+        return handler(self.store, request, target)
 
     async def _watch(self, watch: Watch, receive: Receive, send: Send) -> None:
         """Stream until the watch ends, the client goes, or somebody cuts it."""
@@ -151,6 +148,15 @@ def application(store: Store, auth: Auth, hosts: Iterable[str]) -> Application:
     return Application(store, auth, hosts)
 
 
+# (method, whether the path names an object) → what answers it
+_HANDLERS: dict[tuple[str, bool], Callable[[Store, Request, Target], Reply]] = {
+    ("GET", True): reading.get,
+    ("POST", False): writing.create,
+    ("PUT", True): writing.replace,
+    ("PATCH", True): writing.change,
+    ("DELETE", True): writing.remove,
+    ("DELETE", False): writing.remove_all,
+}
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 

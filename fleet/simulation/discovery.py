@@ -59,18 +59,18 @@ def answer(request: Request, address: str, *, ready: bool = True) -> Reply | Non
         return reply(VERSION)
     if path in {"/api", "/apis"} and _wants_aggregated(request):
         return Reply(200, reply(aggregated(core=path == "/api")).body, AGGREGATED)
-    if path == "/api":
-        served = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
-        return reply({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": served})
-    if path == "/apis":
-        return reply({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups()})
     if path.startswith("/openapi/"):
         return _openapi(path)
-    return _group_or_list(path)
+    return _groups_or_list(path, address)
 
 
-def _group_or_list(path: str) -> Reply | None:
+def _groups_or_list(path: str, address: str) -> Reply | None:
     parts = path.strip("/").split("/")
+    if parts == ["api"]:
+        served = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+        return reply({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": served})
+    if parts == ["apis"]:
+        return reply({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups()})
     if parts == ["api", "v1"]:
         return reply(resource_list("v1"))
     if parts[0] == "apis" and len(parts) == 2:

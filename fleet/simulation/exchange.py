@@ -11,12 +11,14 @@ from urllib.parse import parse_qsl
 import msgspec
 import yaml
 
+from fleet.simulation import protobuf
 from fleet.simulation.refusals import ApiError, bad_request
 from fleet.simulation.resources import BY_PATH, Resource
 
 Object = dict[str, Any]
 
 JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 NOT_ACCEPTABLE = (
     "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
     "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
@@ -91,6 +93,11 @@ class Request:
             return None
         if self.content_type in {"application/yaml", "application/apply-patch+yaml"}:
             return from_yaml(self.body)
+        if self.content_type == PROTOBUF:
+            found = protobuf.decode(self.body)
+            if found is None:
+                raise unsupported_media_type(self.content_type)
+            return found
         if self.content_type not in {JSON, "*/*", ""}:
             raise unsupported_media_type(self.content_type)
         try:

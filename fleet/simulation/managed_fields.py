@@ -169,9 +169,8 @@ def ordered(entries: list[Object]) -> list[Object]:
 
 
 def is_by(entry: Object, manager: str, operation: str, subresource: str) -> bool:
-    return (
-        entry["manager"] == manager and entry["operation"] == operation and entry.get("subresource", "") == subresource
-    )
+    found = (entry["manager"], entry["operation"], entry.get("subresource", ""))
+    return found == (manager, operation, subresource)
 
 
 def updated(old: Object | None, new: Object, manager: str, at: str, subresource: str = "") -> list[Object]:

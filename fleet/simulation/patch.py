@@ -58,8 +58,8 @@ def merge_key(field: str, items: list[Any]) -> str:
     return MERGE_KEYS.get(field, "")
 
 
-def strategic(target: Any, patch: Any, field: str = "") -> Any:
-    """Strategic merge of `patch` into `target`, the content of field `field`; ApiError 400 for wrong directives."""
+def strategic(target: Any, patch: Any) -> Any:
+    """Strategic merge of `patch` into `target`; ApiError 400 for wrong directives."""
     if not isinstance(patch, dict):
         return patch
     directive = patch.get(DIRECTIVE)
@@ -70,27 +70,29 @@ def strategic(target: Any, patch: Any, field: str = "") -> Any:
     if directive not in {None, "merge"}:
         raise bad_request(f"unrecognized type of patch: {directive}")
     merged = dict(target) if isinstance(target, dict) else {}
-    _retain(merged, patch)
-    for name, value in patch.items():
-        if name.startswith(DELETE_PRIMITIVE):
-            held = name.removeprefix(DELETE_PRIMITIVE)
-            merged[held] = [v for v in merged.get(held) or () if v not in value]
+    _drop(merged, patch)
     for name, value in patch.items():
         if not name.startswith("$"):
             _put(merged, name, value)
-    for name, value in patch.items():
-        if name.startswith(ORDER) and name.removeprefix(ORDER) in merged:
-            held = name.removeprefix(ORDER)
-            merged[held] = _reordered(held, merged[held], value)
+    for held, order in _directives(patch, ORDER):
+        if held in merged:
+            merged[held] = _reordered(held, merged[held], order)
     return merged
 
 
-def _retain(merged: Object, patch: Object) -> None:
-    """$retainKeys: keep only these of the present keys."""
+def _directives(patch: Object, prefix: str) -> list[tuple[str, Any]]:
+    """(field, value) of the directives that begin with `prefix`."""
+    return [(name.removeprefix(prefix), value) for name, value in patch.items() if name.startswith(prefix)]
+
+
+def _drop(merged: Object, patch: Object) -> None:
+    """$retainKeys: keep only these of the present keys; $deleteFromPrimitiveList: take these values out."""
     kept = patch.get(RETAIN)
     if kept is not None:
         for name in [n for n in merged if n not in kept]:
             del merged[name]
+    for held, values in _directives(patch, DELETE_PRIMITIVE):
+        merged[held] = [v for v in merged.get(held) or () if v not in values]
 
 
 def _put(merged: Object, name: str, value: Any) -> None:
@@ -99,7 +101,7 @@ def _put(merged: Object, name: str, value: Any) -> None:
     elif isinstance(value, list):
         merged[name] = _merged_list(name, merged.get(name) or [], value)
     else:
-        merged[name] = strategic(merged.get(name), value, name)
+        merged[name] = strategic(merged.get(name), value)
 
 
 def _merged_list(field: str, target: list[Any], patch: list[Any]) -> list[Any]:
@@ -110,10 +112,10 @@ def _merged_list(field: str, target: list[Any], patch: list[Any]) -> list[Any]:
     key = merge_key(field, [*patch, *target])
     if not key or not all(isinstance(p, dict) for p in patch):
         return patch
-    return _by_key(field, key, target, patch)
+    return _by_key(key, target, patch)
 
 
-def _by_key(field: str, key: str, target: list[Object], patch: list[Object]) -> list[Object]:
+def _by_key(key: str, target: list[Object], patch: list[Object]) -> list[Object]:
     merged = list(target)
     for item in patch:
         if key not in item:
@@ -122,9 +124,9 @@ def _by_key(field: str, key: str, target: list[Object], patch: list[Object]) -> 
         if item.get(DIRECTIVE) == "delete":
             merged = [t for t in merged if t.get(key) != item[key]]
         elif index is None:
-            merged.append({k: v for k, v in strategic({}, item, field).items() if k != DIRECTIVE})
+            merged.append({k: v for k, v in strategic({}, item).items() if k != DIRECTIVE})
         else:
-            merged[index] = strategic(merged[index], item, field)
+            merged[index] = strategic(merged[index], item)
     return merged
 
 
@@ -184,7 +186,7 @@ def _pointer(text: str) -> list[str]:
     return [p.replace("~1", "/").replace("~0", "~") for p in text.split("/")[1:]]
 
 
-def _index(items: list[Any], step: str, *, end: int) -> int:
+def _index(step: str, *, end: int) -> int:
     index = int(step)
     if not 0 <= index <= end or step != str(index):
         raise IndexError(step)
@@ -193,7 +195,7 @@ def _index(items: list[Any], step: str, *, end: int) -> int:
 
 def _get(doc: Any, path: list[str]) -> Any:
     for step in path:
-        doc = doc[_index(doc, step, end=len(doc) - 1)] if isinstance(doc, list) else doc[step]
+        doc = doc[_index(step, end=len(doc) - 1)] if isinstance(doc, list) else doc[step]
     return doc
 
 
@@ -202,7 +204,7 @@ def _add(doc: Any, path: list[str], value: Any) -> Any:
         return value
     parent, last = _get(doc, path[:-1]), path[-1]
     if isinstance(parent, list):
-        parent.insert(len(parent) if last == "-" else _index(parent, last, end=len(parent)), value)
+        parent.insert(len(parent) if last == "-" else _index(last, end=len(parent)), value)
     else:
         parent[last] = value
     return doc
@@ -212,10 +214,10 @@ def _set(doc: Any, path: list[str], value: Any) -> Any:
     if not path:
         return value
     parent, last = _get(doc, path[:-1]), path[-1]
-    parent[_index(parent, last, end=len(parent) - 1) if isinstance(parent, list) else last] = value
+    parent[_index(last, end=len(parent) - 1) if isinstance(parent, list) else last] = value
     return doc
 
 
 def _remove(doc: Any, path: list[str]) -> None:
     parent, last = _get(doc, path[:-1]), path[-1]
-    del parent[_index(parent, last, end=len(parent) - 1) if isinstance(parent, list) else last]
+    del parent[_index(last, end=len(parent) - 1) if isinstance(parent, list) else last]

@@ -76,20 +76,12 @@ def type_error(kind: str, obj: Object) -> str:
 def _mismatch(kind: str, value: Any, struct: str, path: str, field: str) -> str:
     if value is None or kind in {"*", "q"}:
         return ""
-    where = f"{struct}.{path}" if path else struct
-    if kind[0] == "[":
-        if not isinstance(value, list):
-            return _words(value, where, _go_type(kind, field))
-        return next((e for v in value if (e := _mismatch(kind[1:], v, struct, path, field))), "")
-    if kind[0] == "{":
-        if not isinstance(value, dict):
-            return _words(value, where, _go_type(kind, field))
-        return next((e for v in value.values() if (e := _mismatch(kind[1:], v, struct, path, field))), "")
-    if kind in structs():
-        if not isinstance(value, dict):
-            return _words(value, where, f"v1.{kind}")
-        return _first_in(kind, value, path)
-    return "" if _fits(kind, value) else _words(value, where, _go_type(kind, field))
+    if not _fits(kind, value):
+        return _words(value, f"{struct}.{path}" if path else struct, _go_type(kind, field))
+    if kind[0] in "[{":
+        inner = value if kind[0] == "[" else value.values()
+        return next((e for v in inner if (e := _mismatch(kind[1:], v, struct, path, field))), "")
+    return _first_in(kind, value, path) if kind in structs() else ""
 
 
 def _first_in(kind: str, value: Object, path: str) -> str:
@@ -102,14 +94,15 @@ def _first_in(kind: str, value: Object, path: str) -> str:
     return ""
 
 
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {"s": (str,), "t": (str,), "b": (bool,), "i": (int,), "f": (int, float)}
+
+
 def _fits(kind: str, value: Any) -> bool:
-    if kind in {"s", "t"}:
-        return isinstance(value, str)
-    if kind == "b":
-        return isinstance(value, bool)
-    if kind == "i":
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether the value itself is of the type; what is in it is looked at apart."""
+    if kind[0] == "[":
+        return isinstance(value, list)
+    wanted = _PYTHON_TYPES.get(kind, (dict,))
+    return isinstance(value, wanted) and (kind == "b" or not isinstance(value, bool))
 
 
 def _go_type(kind: str, field: str) -> str:

@@ -144,14 +144,14 @@ class _Parser:
             raise self.fail(self.tokens[self.at - 1] if self.at <= len(self.tokens) else "", "'('")
         found: list[str] = []
         while True:
-            token = self.take()
-            if token == ")":
+            word = self.take()
+            if word == ")":
                 return tuple(found)
-            if token == ",":
+            if word == ",":
                 continue
-            if not token:
+            if not word:
                 raise self.fail("", "',' or ')'")
-            found.append(self.checked(token))
+            found.append(self.checked(word))
             if self.peek() not in {",", ")"}:
                 raise self.fail(self.peek(), "',' or ')'")
 

@@ -180,7 +180,7 @@ class Store:
         new, entries = apply.applied(record.copy(), wanted, manager, at, subresource, force=force)
         return self._replace(plural, new, manager=manager, subresource=subresource, dry_run=dry_run, entries=entries)
 
-    def delete(
+    def delete(  # noqa: PLR0913 -- what DeleteOptions can say
         self,
         plural: str,
         namespace: str | None,

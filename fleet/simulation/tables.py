@@ -135,8 +135,11 @@ def pod_status(pod: Object) -> str:
     words = init_words
     if not initialising:
         words = _container_status(status, words)
+    ended = status.get("phase") in {"Succeeded", "Failed"}
     if "deletionTimestamp" in pod["metadata"]:
-        return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
+        if status.get("reason") == "NodeLost":
+            return "Unknown"
+        return words if ended else "Terminating"
     return words
 
 

@@ -13,14 +13,23 @@ from kubernetes.client import models
 
 SCHEMA = Path(__file__).parents[2] / "fleet" / "simulation" / "schema.json"
 KINDS = (
-    "Node Pod Namespace Service Endpoints ConfigMap Secret ServiceAccount PersistentVolumeClaim PersistentVolume "
-    "ResourceQuota LimitRange ReplicationController PodTemplate Deployment ReplicaSet StatefulSet DaemonSet ControllerRevision "
-    "Job CronJob EndpointSlice PodDisruptionBudget Lease PriorityClass ClusterRole ClusterRoleBinding Role RoleBinding "
-    "Eviction Binding Scale"
-).split()  # fmt: skip
+    "Node", "Pod", "Namespace", "Service", "Endpoints", "ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim",
+    "PersistentVolume", "ResourceQuota", "LimitRange", "ReplicationController", "PodTemplate", "Deployment", "ReplicaSet",
+    "StatefulSet", "DaemonSet", "ControllerRevision", "Job", "CronJob", "EndpointSlice", "PodDisruptionBudget", "Lease",
+    "PriorityClass", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Eviction", "Binding", "Scale",
+)  # fmt: skip
 QUANTITIES = {"limits", "requests", "capacity", "allocatable", "hard", "used", "allocatedResources", "overhead",
               "default", "defaultRequest", "max", "min", "maxLimitRequestRatio"}  # fmt: skip
-SCALARS = {"str": "s", "int": "i", "bool": "b", "float": "f", "object": "*", "datetime": "t", "bytearray": "s", "bytes": "s"}
+SCALARS = {
+    "str": "s",
+    "int": "i",
+    "bool": "b",
+    "float": "f",
+    "object": "*",
+    "datetime": "t",
+    "bytearray": "s",
+    "bytes": "s",
+}
 
 
 def struct_name(model: str) -> str:
