@@ -155,7 +155,7 @@ class Inventory:
 
     def _refresh_pods(self) -> None:
         stale, self._stale_pods = self._stale_pods, set()
-        for key in stale:
+        for key in sorted(stale):  # in the order of names, so that equal clusters make equal bytes
             old = self._pods.get(key)
             row = self._pod_row(key)
             self._pods.put(key, row)
@@ -188,7 +188,7 @@ class Inventory:
 
     def _refresh_nodes(self) -> None:
         stale, self._stale_nodes = self._stale_nodes, set()
-        for name in stale - {""}:
+        for name in sorted(stale - {""}):
             node = cast(Node | None, self._objects[Kind.NODE].get(name))
             row = node_row(node, self._placed(self._on_node.members(name))) if node is not None else None
             if self._nodes.put(name, row):
@@ -199,7 +199,7 @@ class Inventory:
 
     def _refresh_workloads(self) -> None:
         stale, self._stale_workloads = self._stale_workloads, set()
-        for key in stale - {""}:
+        for key in sorted(stale - {""}):
             found = self._owner(key)
             pods = self._placed(self._in_workload.members(key))
             shown = pods or (found is not None and _is_top(found))
