@@ -47,6 +47,10 @@ class Application:
 
     # For whoever runs or tests the cluster
 
+    @property
+    def open_watches(self) -> int:
+        return len(self._watches)
+
     def cut_streams(self, *, broken: bool = False) -> int:
         """End every open watch, cleanly or in the middle; returns how many there were."""
         for watch in self._watches:
