@@ -12,6 +12,7 @@ from fleet.domain import capacity
 from fleet.domain.objects import Node, seconds
 from fleet.domain.picture import AttentionRow, NodeRow, PodRow, WorkloadRow
 from fleet.domain.pods import by_age
+from fleet.domain.totals import Shares, largest_free
 
 Facts = tuple[tuple[str, str | int | float | None], ...]
 
@@ -64,18 +65,17 @@ def waiting_groups(waiting: Iterable[PodRow]) -> dict[str, list[PodRow]]:
     return groups
 
 
-def of_waiting(groups: Mapping[str, Sequence[PodRow]], nodes: Iterable[NodeRow]) -> Iterator[AttentionRow]:
+def of_waiting(groups: Mapping[str, Sequence[PodRow]], shares: Shares) -> Iterator[AttentionRow]:
     """Facts: pods, then of the oldest: gpus, resource, product (wished), hole, reason, message (the scheduler's), pod.
 
     `hole` is the largest free piece of what it asks for on one usable node.
     """
-    open_nodes = [row for row in nodes if row.usable] if groups else []
     largest: dict[tuple[str, str], int] = {}
     for subject, pods in groups.items():
         oldest = pods[0]
         wish = (oldest.resources[0][0], oldest.product)
         if wish not in largest:
-            largest[wish] = _largest_free(open_nodes, *wish)
+            largest[wish] = largest_free(shares, *wish)
         facts: Facts = (
             ("pods", len(pods)),
             ("gpus", oldest.gpus),
@@ -113,11 +113,6 @@ def of_claims(pods: int) -> Iterator[AttentionRow]:
 def table(rows: Iterable[AttentionRow]) -> dict[str, AttentionRow]:
     """The rows by key, most urgent first."""
     return {f"{row.kind}:{row.subject}": row for row in sorted(rows, key=order)}
-
-
-def _largest_free(nodes: Iterable[NodeRow], resource: str, product: str) -> int:
-    free = (r.free for row in nodes if product in {"", row.product_name} for r in row.resources if r.name == resource)
-    return max(free, default=0)
 
 
 def _of_node(concern: Concern, node: Node, row: NodeRow) -> AttentionRow:

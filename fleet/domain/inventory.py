@@ -46,6 +46,7 @@ class Inventory:
         self._claiming: set[str] = set()  # pods that use resource claims
         self._short: set[str] = set()  # workloads with fewer pods available than wanted
         self._shares = Join[totals.Share]()  # nodes by what they add to the totals
+        self._standings = Join[totals.Standing]()  # the same
         self._node_attention: dict[str, list[AttentionRow]] = {}  # by node
         self._fleet = Table[FleetRow]()
         self._products = Table[ProductRow]()
@@ -193,6 +194,7 @@ class Inventory:
             row = node_row(node, self._placed(self._on_node.members(name))) if node is not None else None
             if self._nodes.put(name, row):
                 self._shares.put(name, totals.shares(row) if row is not None else ())
+                self._standings.put(name, (totals.standing(row),) if row is not None else ())
             self._node_attention.pop(name, None)
             if node is not None and row is not None and row.reasons:
                 self._node_attention[name] = attention.of_node(node, row)
@@ -210,18 +212,17 @@ class Inventory:
             _keep(self._short, key, row is not None and workloads.is_short(row))
 
     def _refresh_totals(self) -> None:
-        nodes = self._nodes.frozen().values()
         waiting = [row for key in self._waiting if (row := self._pods.get(key)) is not None]
         demand = totals.demand(waiting, claims=len(self._claiming))
-        self._fleet.put("fleet", totals.fleet_row(nodes, self._shares.groups, demand))
+        self._fleet.put("fleet", totals.fleet_row(self._standings.groups, self._shares.groups, demand))
         self._products.replace(totals.product_rows(self._shares.groups))
-        self._attention.replace(attention.table(self._concerns(nodes, waiting)))
+        self._attention.replace(attention.table(self._concerns(waiting)))
 
-    def _concerns(self, nodes: Iterable[NodeRow], waiting: list[PodRow]) -> Iterator[AttentionRow]:
+    def _concerns(self, waiting: list[PodRow]) -> Iterator[AttentionRow]:
         for rows in self._node_attention.values():
             yield from rows
         groups = attention.waiting_groups(waiting)
-        yield from attention.of_waiting(groups, nodes)
+        yield from attention.of_waiting(groups, self._shares.groups)
         for key in self._short:
             row = self._workloads.get(key)
             if row is not None:

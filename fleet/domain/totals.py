@@ -29,6 +29,7 @@ class Share(Struct, frozen=True, gc=False):
 
     kind: str  # capacity.kind_of_slot
     resource: str
+    product_name: str
     whole: bool
     state: State
     capacity: int
@@ -38,7 +39,17 @@ class Share(Struct, frozen=True, gc=False):
     overcommit: int
 
 
+class Standing(Struct, frozen=True, gc=False):
+    """What a node adds to the totals besides its shares."""
+
+    ready: bool
+    has_gpus: bool
+    physical: int | None
+    cells: str
+
+
 Shares = Mapping[Share, Collection[str]]  # → names of the nodes that have it
+Standings = Mapping[Standing, Collection[str]]  # → names of the nodes that have it
 
 
 class Demand(Struct, frozen=True):
@@ -60,18 +71,31 @@ def shares(row: NodeRow) -> tuple[Share, ...]:
     return tuple(_share(row, state, resource) for resource in row.resources)
 
 
-def fleet_row(nodes: Collection[NodeRow], found: Shares, demand: Demand) -> FleetRow:
-    """The totals; `found`: the shares of all `nodes`."""
-    gpu_nodes = [row for row in nodes if row.resources or row.physical]
+def standing(row: NodeRow) -> Standing:
+    return Standing(row.ready == "True", bool(row.resources or row.physical), row.physical, row.cells)
+
+
+def largest_free(found: Shares, resource: str, product_name: str) -> int:
+    """The largest free piece of a resource on one usable node, of a product as labelled ("": any)."""
+    pieces = (
+        share.free
+        for share in found
+        if share.state is State.OPEN and share.resource == resource and product_name in {"", share.product_name}
+    )
+    return max(pieces, default=0)
+
+
+def fleet_row(nodes: Standings, found: Shares, demand: Demand) -> FleetRow:
+    """The totals; `nodes` and `found`: the standings and the shares of all nodes."""
     by_state = {state: {s: n for s, n in found.items() if s.state is state} for state in State}
     whole = {share: names for share, names in found.items() if share.whole}
     holes, hole_node, hole_product = _holes(whole)
     oldest = demand.oldest
     return FleetRow(
-        nodes=len(nodes),
-        gpu_nodes=len(gpu_nodes),
-        nodes_ready=sum(row.ready == "True" for row in nodes),
-        physical=_physical(gpu_nodes),
+        nodes=sum(map(len, nodes.values())),
+        gpu_nodes=sum(len(names) for standing, names in nodes.items() if standing.has_gpus),
+        nodes_ready=sum(len(names) for standing, names in nodes.items() if standing.ready),
+        physical=_physical(nodes),
         gpus=_sum(found, "capacity"),
         available=_sum(by_state[State.OPEN], "allocatable"),
         cordoned=_sum(by_state[State.CORDONED], "allocatable"),
@@ -142,6 +166,7 @@ def _share(row: NodeRow, state: State, resource: Resource) -> Share:
     return Share(
         kind=capacity.kind_of_slot(row.product_name, resource),
         resource=resource.name,
+        product_name=row.product_name,
         whole=not (resource.shared or resource.mig),
         state=state,
         capacity=max(resource.capacity, resource.allocatable),
@@ -152,20 +177,20 @@ def _share(row: NodeRow, state: State, resource: Resource) -> Share:
     )
 
 
-def _physical(gpu_nodes: Iterable[NodeRow]) -> int | None:
-    """None as soon as one node's count is unknown: a sum of the rest would pass for all."""
+def _physical(nodes: Standings) -> int | None:
+    """None as soon as one GPU node's count is unknown: a sum of the rest would pass for all."""
     total = 0
-    for row in gpu_nodes:
-        if row.physical is None:
+    for standing, names in nodes.items():
+        if standing.has_gpus and standing.physical is None:
             return None
-        total += row.physical
+        total += (standing.physical or 0) * len(names)
     return total
 
 
-def _cells(nodes: Iterable[NodeRow]) -> tuple[tuple[str, int], ...]:
+def _cells(nodes: Standings) -> tuple[tuple[str, int], ...]:
     """Every state of the map with its count, 0 included, so that the legend keeps its shape."""
-    letters = "".join(row.cells for row in nodes)
     total = dict.fromkeys(CELL_STATES.values(), 0)
-    for letter, state in CELL_STATES.items():
-        total[state] += letters.count(letter)
+    for standing, names in nodes.items():
+        for letter in set(standing.cells):
+            total[CELL_STATES[letter]] += standing.cells.count(letter) * len(names)
     return tuple(total.items())
