@@ -6,6 +6,7 @@ ended. Must not touch the database or the API server itself; reading the picture
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
@@ -20,6 +21,8 @@ PULSE_AFTER_S = 1.0  # of the writer's silence; with the tick a page hears somet
 TICK_S = 1.0
 CHECK_SESSIONS_EVERY_S = 10.0  # a session that ended closes its sockets within 30 s: this and one query
 RETRY_AFTER_S = 2.0
+STOP_WITHIN_S = 1.0
+CANCEL_AGAIN_S = 0.1
 WAITING_MESSAGES = 1000  # kept while the picture is read; more of them make the read worthless anyway
 
 
@@ -51,6 +54,11 @@ class Hub:
         self._channel = ""
         self._checked_at = now()
 
+    @property
+    def watched(self) -> dict[str, int]:
+        """Number of sockets by cluster."""
+        return dict(Counter(socket.cluster for socket in self._sockets))
+
     def join(self, socket: Socket) -> None:
         """Send this socket a snapshot, then every change of its view, until it leaves."""
         if not self._tasks:
@@ -73,12 +81,16 @@ class Hub:
 
     async def stop(self) -> None:
         """End the subscription; sockets are the server's to close."""
-        tasks, self._tasks = self._tasks, set()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while self._tasks:
+            # More than once where it must be: a cancellation that meets Redis' answer is swallowed (wait_for of Python 3.11).
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=CANCEL_AGAIN_S)
         if self._channel:
-            await self._layer.group_discard(GROUP, self._channel)
+            try:
+                await asyncio.wait_for(self._layer.group_discard(GROUP, self._channel), STOP_WITHIN_S)
+            except Exception:
+                log.exception("the channel layer did not let go")
             self._channel = ""
 
     def receive(self, message: dict[str, Any]) -> None:

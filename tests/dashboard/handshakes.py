@@ -29,14 +29,14 @@ class Handshake:
         await self._peer.send_input({"type": "websocket.connect"})
         return (await self._peer.receive_output(WITHIN_S))["type"] == "websocket.accept"
 
-    async def say(self, frame: Any) -> None:
-        await self.say_text(json.dumps(frame))
-
-    async def say_text(self, text: str) -> None:
-        await self._peer.send_input({"type": "websocket.receive", "text": text})
-
-    async def say_bytes(self, data: bytes) -> None:
-        await self._peer.send_input({"type": "websocket.receive", "bytes": data})
+    async def say(self, frame: dict[str, Any] | str | bytes) -> None:
+        """Text and bytes go as they are."""
+        part = (
+            {"bytes": frame}
+            if isinstance(frame, bytes)
+            else {"text": frame if isinstance(frame, str) else json.dumps(frame)}
+        )
+        await self._peer.send_input({"type": "websocket.receive", **part})
 
     async def hear(self) -> dict[str, Any]:
         """The next frame."""

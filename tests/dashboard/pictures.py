@@ -29,6 +29,7 @@ class Writer:
         self.picture = live.picture()
         lease = self.picture.acquire(cluster, uuid.uuid4().hex, 60)
         assert lease is not None
+        self.lease = lease
         self.version = Version(lease.epoch, 0)
         self.snapshot = EMPTY
 
@@ -39,6 +40,9 @@ class Writer:
         assert self.picture.publish(self.cluster, self.version, diff(self.snapshot, snapshot), snapshot)
         self.snapshot = snapshot
         return self.version
+
+    def release(self) -> None:
+        self.picture.release(self.lease)
 
     def pulse(self, at: float | None = None, trouble: tuple[tuple[str, str, float], ...] = ()) -> None:
         pulse = live.Pulse(at=time.time() if at is None else at, trouble=trouble)

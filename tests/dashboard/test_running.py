@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,9 +64,23 @@ def manage(state: Path, *arguments: str, **env: str) -> subprocess.CompletedProc
     )
 
 
-def test_token_finds_the_running_instance_without_environment_variables(tmp_path):
-    home = tmp_path / "rehearsal"
-    assert manage(tmp_path, "migrate", "-v0", VIGIE_HOME=str(home)).returncode == 0
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory) -> Path:
+    """A fresh database, for copying."""
+    home = tmp_path_factory.mktemp("migrated")
+    done = manage(home, "migrate", "-v0", VIGIE_HOME=str(home))
+    assert done.returncode == 0, done.stderr
+    return home / "vigie.sqlite3"
+
+
+def fresh_home(home: Path, migrated: Path) -> Path:
+    home.mkdir(parents=True, exist_ok=True)
+    shutil.copy(migrated, home)
+    return home
+
+
+def test_token_finds_the_running_instance_without_environment_variables(tmp_path, migrated):
+    home = fresh_home(tmp_path / "rehearsal", migrated)
     running.write(home, address="http://127.0.0.1:8123/", env={}, state=tmp_path)
     added = manage(tmp_path, "user", "add", "rita", "--role", "viewer", "--link")
     assert added.stdout.startswith("http://127.0.0.1:8123/welcome/"), added.stderr
@@ -74,15 +89,13 @@ def test_token_finds_the_running_instance_without_environment_variables(tmp_path
     assert not (tmp_path / "vigie.sqlite3").exists()
 
 
-def test_without_a_running_instance_the_default_home_is_taken(tmp_path):
-    assert manage(tmp_path, "migrate", "-v0").returncode == 0
-    assert (tmp_path / "vigie.sqlite3").exists()
+def test_without_a_running_instance_the_default_home_is_taken(tmp_path, migrated):
+    fresh_home(tmp_path, migrated)
     assert "no account rita" in manage(tmp_path, "token", "rita").stderr
 
 
-def test_a_home_that_is_named_is_the_one_that_counts(tmp_path):
+def test_a_home_that_is_named_is_the_one_that_counts(tmp_path, migrated):
     running.write(tmp_path / "running", address="", env={}, state=tmp_path)
-    named = tmp_path / "named"
-    assert manage(tmp_path, "migrate", "-v0", VIGIE_HOME=str(named)).returncode == 0
+    named = fresh_home(tmp_path / "named", migrated)
     assert "no account rita" in manage(tmp_path, "user", "disable", "rita", VIGIE_HOME=str(named)).stderr
     assert not (tmp_path / "running").exists()

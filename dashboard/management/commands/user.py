@@ -14,6 +14,7 @@ from dashboard.access import Role
 
 class Command(BaseCommand):
     help = "Make, list and change the accounts of people."
+    requires_system_checks = ()  # they would load every page and the API; somebody waits for this
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         what = parser.add_subparsers(dest="what", required=True)
