@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from dashboard import accounts
@@ -18,9 +20,12 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
          "--disable-component-update", "--disable-sync", "--hide-scrollbars"]  # fmt: skip
 WATCH = """
 addEventListener("securitypolicyviolation", (e) => console.error("CSP: " + e.violatedDirective + " " + e.blockedURI));
-window.shifts = 0;
+window.shifts = [];
 new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) window.shifts += entry.value;
+  for (const entry of list.getEntries()) {
+    const moved = entry.sources.map(({ node }) => node?.outerHTML?.slice(0, 120) ?? node?.textContent);
+    window.shifts.push([entry.value, ...moved]);
+  }
 }).observe({ type: "layout-shift", buffered: true });
 """
 STEPS = itertools.count(1)
@@ -87,7 +92,18 @@ class Visitor:
         if kind in ("error", "warning"):
             self.errors.append(text)
 
+    def enter(self, name: str = "operator") -> Page:
+        """The Fleet page for somebody who is signed in already."""
+        client = Client()
+        client.force_login(User.objects.get(username=name))
+        cookies = [
+            {"name": key, "value": morsel.value, "url": self.served.url} for key, morsel in client.cookies.items()
+        ]
+        self.context.add_cookies(cookies)
+        return self.open()
+
     def sign_in(self, name: str = "operator") -> Page:
+        """Through the sign-in page."""
         self.page.goto(f"{self.served.url}/login/")
         self.page.fill("#u", name)
         self.page.fill("#p", name)
@@ -99,8 +115,10 @@ class Visitor:
         self.page.goto(f"{self.served.url}/c/{self.served.cluster}/{path}")
         return self.page
 
-    def shifts(self) -> float:
-        return float(self.page.evaluate("window.shifts"))
+    def shifts(self) -> list[list[str]]:
+        """Every layout shift so far: how much, and what moved."""
+        found: list[list[str]] = self.page.evaluate("window.shifts")
+        return found
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ class Served:
         self.url = ""
         self.alive = True
         self.at_offset_s = 0.0  # how much older than now the pulses say that the picture is
+        self.trouble: tuple[tuple[str, str, float], ...] = ()
         self._snapshot: Snapshot | None = None
         self._n = 0
         self._epoch = 0
@@ -71,8 +72,13 @@ class Served:
         self.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         self._ready.set()
 
-    def show(self, snapshot: Snapshot, *, skip: int = 0) -> None:
-        """Publish. `skip`: versions that nobody is told about, so that everybody notices a gap."""
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is shown."""
+        assert self._snapshot is not None
+        return self._snapshot
+
+    def show(self, snapshot: Snapshot) -> None:
         from fleet import live
         from fleet.domain import changes
         from fleet.domain.changes import Version
@@ -84,19 +90,20 @@ class Served:
                 assert lease is not None
                 self._epoch = lease.epoch
             delta = None if self._snapshot is None else changes.diff(self._snapshot, snapshot)
-            self._n += 1 + skip
-            assert store.publish(self.cluster, Version(self._epoch, self._n), delta, snapshot)
+            self._n += 1
             self._snapshot = snapshot
+            assert store.publish(self.cluster, Version(self._epoch, self._n), delta, snapshot)
         self.pulse()
 
-    def pulse(self, trouble: tuple[tuple[str, str, float], ...] = ()) -> None:
+    def pulse(self) -> None:
         from fleet import live
         from fleet.domain.changes import Version
         from fleet.live import Pulse
 
-        if self._snapshot is not None:
-            at = time.time() - self.at_offset_s
-            live.picture().pulse(self.cluster, Version(self._epoch, self._n), Pulse(at, trouble))
+        with self._lock:
+            if self._snapshot is not None:
+                pulse = Pulse(time.time() - self.at_offset_s, self.trouble)
+                live.picture().pulse(self.cluster, Version(self._epoch, self._n), pulse)
 
     def _beat(self) -> None:
         while not self._stop.wait(1.0):

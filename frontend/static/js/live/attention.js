@@ -92,16 +92,13 @@ export function attention(root, context) {
   /** Bring the list up to date, unless somebody is at it: then say what waits. */
   function settle() {
     const keys = wanted.map((entry) => entry.key), there = [...items().keys()];
-    const news = [
-      count("news.new", keys.filter((key) => !there.includes(key)).length),
-      count("news.gone", there.filter((key) => !keys.includes(key)).length),
-    ];
+    const come = keys.filter((key) => !there.includes(key)).length;
+    const gone = there.filter((key) => !keys.includes(key)).length;
     const waits = busy() && keys.join("\n") !== there.join("\n");
-    if (!waits) settleNow();
-    else {
-      const named = news.some((text) => text !== "") ? news : say("news.moved");
-      write(button, say("news.show", { news: named }), words, now());
-    }
+    if (waits) {
+      const news = come ? say("news.new", { n: come }) : gone ? say("news.gone", { n: gone }) : say("news.moved");
+      write(button, say("news.show", { news }), words, now());
+    } else settleNow();
     button.toggleAttribute("hidden", !waits);
     hint.toggleAttribute("hidden", waits);
   }
@@ -149,13 +146,5 @@ export function attention(root, context) {
     if (fallen.length === 0) return;
     const titles = fallen.map((entry) => words.plain(say("news.alert", { title: entry.title }), now()));
     part(root, "[role=alert]").textContent = titles.join(" ");
-  }
-
-  /**
-   * @param {string} key
-   * @param {number} n
-   */
-  function count(key, n) {
-    return n ? say(key, { n }) : "";
   }
 }

@@ -1,0 +1,188 @@
+"""The pages in a real browser: keyboard, filters, narrow screens, both languages, no script, hostile names."""
+
+import time
+
+import msgspec
+import pytest
+from playwright.sync_api import expect
+
+from fleet.domain.picture import PodRow
+from tests.browser import demo
+
+FOCUSED = """() => {
+  const at = document.activeElement;
+  return at.closest("[data-node]")?.dataset.node ?? at.closest(".att")?.dataset.key ?? at.id ?? at.className;
+}"""
+
+
+def test_the_keyboard_path_is_skip_link_top_bar_attention_map(visit, shown):
+    page = visit().enter()
+    page.wait_for_timeout(200)
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to content")).to_be_focused()
+    expect(page.get_by_text("Skip to content")).to_be_in_viewport()
+    regions = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        region = page.evaluate(
+            "[...['.top', '.kpis', '[data-live-attention]', '[data-live-map]']].find(r => document.activeElement.closest(r))"
+        )
+        if region and region not in regions:
+            regions.append(region)
+        if page.evaluate("document.activeElement === document.body"):
+            break  # once around
+        ring = page.evaluate(
+            "(e => getComputedStyle(e).outlineStyle + ' ' + getComputedStyle(e.closest('.kpi, label') ?? e).outlineStyle)"
+            "(document.activeElement)"
+        )
+        assert "solid" in ring, page.evaluate(FOCUSED)
+    assert regions == [".top", ".kpis", "[data-live-attention]", "[data-live-map]"]
+
+
+def test_the_skip_link_skips(visit, shown):
+    page = visit().enter()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.kpis') !== null")
+
+
+def visible(page) -> list[str]:
+    return page.locator("[data-node]:visible").evaluate_all("items => items.map(item => item.dataset.node)")
+
+
+def test_filters_narrow_the_map_and_stay_in_the_address(visit, shown):
+    page = visit().enter()
+    free = page.locator("[data-state=free]")
+    free.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="L4").click()
+    expect(page.locator("[data-map=shown]")).to_have_text("4 nodes shown")
+    assert visible(page) == ["node-19", "node-21", "node-23", "node-24"]
+    assert free.get_attribute("aria-pressed") == "true"
+    assert page.locator(".group[id]:visible").count() == 1
+    assert page.url.endswith("?state=free&product=L4")
+    page.reload()
+    assert visible(page) == ["node-19", "node-21", "node-23", "node-24"]
+    row = shown.snapshot.nodes["node-20"]
+    shown.show(demo.with_node(shown.snapshot, msgspec.structs.replace(row, cells="bbbbbbbf")))
+    expect(page.locator("[data-map=shown]")).to_have_text("5 nodes shown")
+    free.click()
+    assert len(visible(page)) == 6
+    page.get_by_role("button", name="All").click()
+    assert len(visible(page)) == 24
+    expect(page.locator("[data-map=shown]")).to_be_hidden()
+    assert page.url.endswith(f"/c/{shown.cluster}/")
+
+
+def test_a_filter_that_nothing_passes_offers_the_way_back(visit, shown):
+    visitor = visit()
+    visitor.enter()
+    page = visitor.open("?state=failed&product=L4")
+    expect(page.get_by_text("No node matches.")).to_be_visible()
+    page.get_by_role("link", name="Show all nodes").click()
+    expect(page.locator("[data-node]:visible")).to_have_count(24)
+
+
+def test_without_script_pages_can_be_read_and_filtered(visit, shown):
+    visitor = visit(java_script_enabled=False)
+    page = visitor.enter()
+    page.locator("[data-state=failed]").click()
+    assert visible(page) == ["node-11"]
+    expect(page.locator("[data-map=shown]")).to_have_text("1 node shown")
+    page.get_by_role("button", name="L4").click()
+    assert "state=failed" in page.url
+    assert "product=L4" in page.url
+    page.locator("[data-state=failed]").click()
+    assert len(visible(page)) == 6
+    page.get_by_text("OP", exact=True).click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.locator("h1")).to_have_text("Sign in")
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "fr-FR"])
+@pytest.mark.parametrize("width", [320, 390, 820, 1440])
+def test_no_page_scrolls_sideways(visit, shown, width, locale):
+    visitor = visit(width=width, locale=locale)
+    visitor.page.goto(f"{shown.url}/login/")
+    sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert visitor.page.evaluate(sideways) <= 0
+    visitor.enter()
+    for path in ("", "nodes/node-07/", "nodes/node-22/"):
+        page = visitor.open(path)
+        assert page.evaluate(sideways) <= 0, path
+        clipped = page.evaluate(
+            "[...document.querySelectorAll('.kpi, .btn, .tag, .bar h2')].filter(e => e.scrollWidth > e.clientWidth + 1)"
+            ".map(e => e.textContent.trim())"
+        )
+        assert clipped == [], path
+
+
+def test_the_node_page_follows_its_pods_and_its_conditions(visit, shown):
+    visitor = visit()
+    visitor.enter()
+    page = visitor.open("nodes/node-07/")
+    pods = page.locator("[data-live-rows=pods] tbody tr")
+    expect(pods).to_have_count(4)
+    expect(page.locator("h1")).to_contain_text("health not measured")
+    page.wait_for_timeout(400)
+    before, key = shown.snapshot, "ml/diffusion-xl-ft-07"
+    running = msgspec.structs.replace(before.pods[key], status="CrashLoopBackOff", level="bad", restarts=5)
+    new = PodRow("u", "ml", "a-new-one", "node-07", "Pending", gpus=8, grace_s=None, created_at=time.time())
+    rows = {**before.pods, key: running, "ml/a-new-one": new}
+    del rows["kube-system/kube-proxy-07"]
+    shown.show(demo.replaced(before, pods=rows))
+    expect(pods.first).to_contain_text("a-new-one")
+    expect(pods).to_have_count(4)
+    crashing = page.locator(f"tr[data-key='{key}']")
+    expect(crashing).to_have_attribute("data-level", "bad")
+    expect(crashing.locator("[data-c=restarts]")).to_have_text("5")
+    expect(pods.first.locator("[data-c=grace]")).to_have_text("unknown")
+    expect(page.locator("[data-live-count=people]")).to_have_text("3 pods")
+
+
+def test_the_node_page_says_when_its_node_has_gone(visit, shown):
+    visitor = visit()
+    visitor.enter()
+    page = visitor.open("nodes/node-07/")
+    page.wait_for_timeout(400)
+    before = shown.snapshot
+    shown.show(demo.without_node(before, "node-07"))
+    expect(page.get_by_text("node-07 is no longer in the cluster")).to_be_visible()
+    shown.show(before)
+    expect(page.get_by_text("node-07 is no longer in the cluster")).to_be_hidden()
+
+
+def test_names_from_a_cluster_are_text_and_nothing_else(visit, served):
+    hostile = '<img src=x onerror="window.hit=1">\'"&{age}'
+    base = demo.now()
+    row = msgspec.structs.replace(base.nodes["node-01"], gpu_workloads=(hostile,), pool=hostile, product=hostile)
+    served.show(demo.with_node(base, row))
+    visitor = visit()
+    page = visitor.enter()
+    expect(page.locator("[data-node=node-01] .say")).to_contain_text(hostile)
+    page.wait_for_timeout(300)
+    other = msgspec.structs.replace(row, gpu_workloads=(hostile, "2"), zone=hostile, taints=(hostile,))
+    served.show(demo.with_node(base, other))
+    expect(page.locator("[data-node=node-01] .say")).to_contain_text(f"{hostile}, 2")
+    visitor.open("nodes/node-01/")
+    expect(page.locator("[data-key=taints] dd")).to_have_text(hostile)
+    assert page.evaluate("window.hit") is None
+    assert page.locator("img").count() == 0
+
+
+def test_event_times_are_in_the_readers_zone(visit, shown):
+    visitor = visit(timezone_id="Asia/Tokyo")
+    visitor.enter()
+    page = visitor.open("nodes/node-01/")
+    time_element = page.locator("[data-key=created] time")
+    from_script = time_element.inner_text()
+    at = time_element.get_attribute("data-live-clock")
+    expected = page.evaluate(
+        "at => new Date(at * 1000).toLocaleTimeString('en-GB', {hour: '2-digit', minute: '2-digit', timeZone: 'Asia/Tokyo'})",
+        float(at),
+    )
+    assert expected in from_script
+    served = visitor.context.request.get(page.url).text()
+    assert f">{from_script}</time>" in served, "the server renders the same, so nothing jumps when script starts"
