@@ -72,6 +72,8 @@ def diff(old: Snapshot, new: Snapshot) -> Delta | None:
 
 def apply(old: Snapshot, delta: Delta) -> Snapshot:
     """The snapshot that `delta` leads to. Raises ValueError when the delta does not fit (it was made for another snapshot)."""
+    if unknown := delta.tables.keys() - TABLES.keys():
+        raise ValueError(f"delta for unknown tables {sorted(unknown)}")
     changed = {name: _table_applied(TABLES[name], getattr(old, name), found) for name, found in delta.tables.items()}
     return structs.replace(old, **changed)
 
@@ -160,9 +162,8 @@ def _table_applied(row_type: type[Row], old: Mapping[str, Row], delta: TableDelt
 
 
 def _rows_of(group: Group) -> Iterator[tuple[str, dict[str, Any]]]:
-    columns = list(group.set.items())
-    for i, key in enumerate(group.ids):
-        yield key, {field: values[i] for field, values in columns}
+    for key, *values in zip(group.ids, *group.set.values(), strict=True):
+        yield key, dict(zip(group.set, values, strict=True))
 
 
 def _row_applied(row_type: type[Row], old: Row | None, key: str, values: dict[str, Any]) -> Row:

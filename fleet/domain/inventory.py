@@ -168,7 +168,7 @@ class Inventory:
     def _pod_row(self, key: str) -> PodRow | None:
         """Bound pods, also finished ones, and those that still have no node; a pod that ended unbound shows nowhere."""
         pod = self._pod(key)
-        if pod is None or (not pod.spec.node_name and pod.status.phase in capacity.FINISHED):
+        if pod is None or (not pod.spec.node_name and capacity.finished(pod)):
             self._through.put(key, ())
             return None
         owner = ownership(pod, self._owner)
@@ -182,10 +182,9 @@ class Inventory:
         self._in_workload.put(key, (row.workload,) if row and row.workload else ())
         self._in_namespace.put(key, (row.namespace,) if row else ())
         pod = self._pod(key)
+        alive = pod is not None and row is not None and not capacity.finished(pod)
         _keep(self._waiting, key, pod is not None and row is not None and row.gpus > 0 and capacity.waiting(pod))
-        _keep(
-            self._claiming, key, pod is not None and row is not None and row.claims > 0 and not capacity.finished(pod)
-        )
+        _keep(self._claiming, key, alive and row is not None and row.claims > 0)
 
     def _refresh_nodes(self) -> None:
         stale, self._stale_nodes = self._stale_nodes, set()

@@ -83,13 +83,15 @@ def _slots(resource: Resource) -> int:
 
 def _reasons(node: Node, resources: Sequence[Resource], physical: int | None) -> tuple[Concern, ...]:
     ready = capacity.ready_status(node)
+    # A taint matters where it closes GPUs: every control plane has one.
+    tainted = bool(resources) and not node.spec.unschedulable and bool(capacity.closing_taints(node))
     applies = {
         Concern.NODE_UNREACHABLE: ready not in {"True", "False"},
         Concern.NODE_NOT_READY: ready == "False",
         Concern.GPUS_MISSING: ready == "True" and not resources and bool(physical),
         Concern.GPUS_WITHDRAWN: ready == "True" and any(r.allocatable < r.capacity for r in resources),
         Concern.OVER_COMMITTED: any(r.overcommit for r in resources),
-        Concern.NODE_TAINTED: ready == "True" and not node.spec.unschedulable and bool(capacity.closing_taints(node)),
+        Concern.NODE_TAINTED: ready == "True" and tainted,
         Concern.CORDONED: node.spec.unschedulable,
     }
     return tuple(concern for concern in Concern if applies.get(concern))

@@ -106,10 +106,19 @@ def test_the_shape_on_the_wire() -> None:
     }
 
 
-def test_a_delta_for_another_picture_is_refused() -> None:
-    delta = Delta({"nodes": TableDelta((Group(("a",), {"cells": ["f"]}),))})
-    with pytest.raises(ValueError, match="'a'"):
-        changes.apply(EMPTY, delta)
+@pytest.mark.parametrize(
+    ("table", "group"),
+    [
+        pytest.param("nodes", Group(("a",), {"cells": ["f"]}), id="a change of a row that is not there"),
+        pytest.param("nodes", Group(("b",), {"cells": []}), id="a column too short"),
+        pytest.param("nodes", Group(("b",), {"cells": ["f", "f"]}), id="a column too long"),
+        pytest.param("nodes", Group(("b",), {"cells": [7]}), id="a value of another type"),
+        pytest.param("moons", Group(("b",), {"cells": ["f"]}), id="a table that is not ours"),
+    ],
+)
+def test_a_delta_that_does_not_fit_is_refused(table: str, group: Group) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        changes.apply(replace(EMPTY, nodes={"b": NodeRow("b")}), Delta({table: TableDelta((group,))}))
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"tables": {"nodes": {"groups": 3}}}', b"nonsense"])

@@ -45,6 +45,9 @@ def row(found: dict[str, Any], *objects: dict[str, Any]) -> NodeRow:
         ),
         pytest.param(node(gpus={}, labels={}), 0, "", "", (), id="no GPU node"),
         pytest.param(
+            node(gpus={}, labels={}, taints=MAINTENANCE), 0, "", "", (), id="a control plane's taint closes no GPU"
+        ),
+        pytest.param(
             node(gpus={GPU: "4", "nvidia.com/mig-1g.10gb": "3"}),
             2,
             "bbfffff",
