@@ -7,6 +7,7 @@ loads the module of its own queue only, since a worker runs whatever it has regi
     celery -A dashboard.celery beat
 """
 
+import importlib
 import logging
 import os
 import threading
@@ -28,7 +29,8 @@ from django.db import close_old_connections
 
 from fleet import wiring
 
-SWEEP_S = 15  # a cluster whose watcher died is watched again after this long
+# A watcher that died is missed when its lease has run out, and replaced by the next sweep: within 15 s in all.
+SWEEP_S = 5
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,18 @@ SCHEDULE = {
 }
 
 
+REDIS_BROKER = {"global_keyprefix": "vigie:broker:"}
+# In memory a waiting message is found by polling; the default of 1 s would make it wait half a second.
+MEMORY_BROKER = {"polling_interval": 0.02}
+
+
 def make_app(**options: Any) -> Celery:
     """An app with the settings of this project."""
     # Celery's own fixup for Django runs every system check, and with them every view, in each worker.
     made = Celery("vigie", fixups=[], **options)
     made.conf.update(
         broker_url=settings.VIGIE_REDIS_URL or "memory://localhost/",
-        # In memory a waiting message is found by polling; the default of 1 s makes it wait half a second.
-        broker_transport_options={} if settings.VIGIE_REDIS_URL else {"polling_interval": 0.02},
+        broker_transport_options=REDIS_BROKER if settings.VIGIE_REDIS_URL else MEMORY_BROKER,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         task_queues=[Queue(name) for name in QUEUES],  # type: ignore[no-untyped-call]
@@ -82,6 +88,7 @@ def make_app(**options: Any) -> Celery:
 
 
 app = make_app()
+app.set_default()  # tasks that send tasks do so from pool threads, which have no current app
 
 
 # A worker of its own process
@@ -92,7 +99,8 @@ def take_own_tasks(conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Load the modules of the queues that this worker serves, and run as many threads as they want."""
     django.setup()
     queues = _queues(options.get("queues"))
-    conf.include = [QUEUES[name].tasks for name in queues]
+    for name in queues:
+        importlib.import_module(QUEUES[name].tasks)
     conf.worker_concurrency = sum(QUEUES[name].threads() for name in queues)
 
 

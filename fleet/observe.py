@@ -36,8 +36,8 @@ class Pace:
     gather_most_s: float = 0.25  # … or this close, when publishing is much work
     probe_s: float = 1.9
     pulse_s: float = 1.95  # between two pulses at most
-    renew_s: float = 2.5
-    lease_s: float = 10.0
+    renew_s: float = 2.0
+    lease_s: float = 8.0
     away_s: float = 0.5  # between two tries on a picture store that cannot be reached
     end_s: float = 0.8  # a stream that has not ended by then is left to its own deadline
     waiting: int = 5000  # events that may wait; then the streams wait, and the API server with them
@@ -98,9 +98,6 @@ class Writer:
         for event in events:
             self.truth.hear(event, time.time())
             if isinstance(event, Lost):
-                log.info(
-                    "a stream broke", cluster=self.cluster.name, kind=event.kind.value, reason=event.reason
-                )
                 continue
             if not isinstance(event, Bookmark):
                 self.inventory.apply(event)

@@ -22,16 +22,15 @@ __all__ = [
     "Published",
     "Pulse",
     "attach",
-    "notices",
     "picture",
 ]
 
-notices = Notices()
+_notices = Notices()
 
 
 def attach(loop: asyncio.AbstractEventLoop) -> None:
     """The web server of this process runs on `loop`: notices go out there. Call before anything is published."""
-    notices.attach(loop)
+    _notices.attach(loop)
 
 
 @functools.cache
@@ -40,5 +39,5 @@ def picture() -> Picture:
     if settings.VIGIE_REDIS_URL:
         from fleet.live.picture_redis import RedisPicture
 
-        return RedisPicture(settings.VIGIE_REDIS_URL, notices.send)
-    return MemoryPicture(notices.send)
+        return RedisPicture(settings.VIGIE_REDIS_URL, _notices.send)
+    return MemoryPicture(_notices.send)

@@ -7,7 +7,7 @@ at the next one.
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -39,8 +39,9 @@ def pulse_notice(cluster: str, version: Version, pulse: Pulse) -> dict[str, Any]
 class Notices:
     """Sends to the group "picture" in order, from any thread, without waiting. `failures` counts what was not sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, layer: Callable[[], Any] = get_channel_layer) -> None:
         self.failures = 0
+        self._layer = layer
         self._lock = threading.Lock()
         self._waiting = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -67,7 +68,7 @@ class Notices:
             self._failed(str(error))
 
     async def _send(self, notice: Mapping[str, Any]) -> None:
-        layer = get_channel_layer()
+        layer = self._layer()
         if layer is None:
             raise RuntimeError("no channel layer is configured")
         async with self._order:
