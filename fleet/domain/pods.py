@@ -6,7 +6,7 @@ Owns how one pod reads. Must not know nodes or the other pods.
 from collections.abc import Mapping
 
 from fleet.domain import capacity, machines
-from fleet.domain.objects import Condition, ContainerState, ContainerStatus, Pod, seconds
+from fleet.domain.objects import Condition, ContainerStatus, Pod, Terminated, seconds
 from fleet.domain.owners import Ownership
 from fleet.domain.picture import PodRow
 
@@ -129,7 +129,7 @@ def _init_word(pod: Pod) -> str:
         if (state.terminated and state.terminated.exit_code == 0) or (status.name in sidecars and status.started):
             continue
         if state.terminated:
-            return f"Init:{_ending(state)}"
+            return f"Init:{_ending(state.terminated)}"
         if state.waiting and state.waiting.reason not in {"", "PodInitializing"}:
             return f"Init:{state.waiting.reason}"
         return f"Init:{i}/{len(pod.spec.init_containers)}"
@@ -143,7 +143,7 @@ def _containers_word(pod: Pod, word: str) -> str:
         if status.state.waiting and status.state.waiting.reason:
             word = status.state.waiting.reason
         elif status.state.terminated:
-            word = _ending(status.state)
+            word = _ending(status.state.terminated)
         elif status.ready and status.state.running:
             running = True
     if word == "Completed" and running:
@@ -151,10 +151,7 @@ def _containers_word(pod: Pod, word: str) -> str:
     return word
 
 
-def _ending(state: ContainerState) -> str:
-    ended = state.terminated
-    if ended is None:
-        return ""
+def _ending(ended: Terminated) -> str:
     return ended.reason or (f"Signal:{ended.signal}" if ended.signal else f"ExitCode:{ended.exit_code}")
 
 

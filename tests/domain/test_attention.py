@@ -57,6 +57,14 @@ def test_concerns_of_a_node(
     assert dict(row.facts) == {"pods": 3, "gpus": 2} | facts
 
 
+def test_a_node_that_never_said_anything_is_unreachable_for_unknown_reasons() -> None:
+    mute = node()
+    mute["status"]["conditions"] = []
+    (row,) = rows(mute).values()
+    assert (row.kind, row.since_at) == ("node-unreachable", None)
+    assert dict(row.facts) == {"pods": 0, "gpus": 0, "reason": None, "message": None}
+
+
 def test_gpus_that_labels_name_and_the_node_does_not_offer_are_missing() -> None:
     (row,) = rows(node(gpus=0)).values()
     assert (row.kind, row.level, dict(row.facts)) == ("gpus-missing", "bad", {"pods": 0, "gpus": 0, "physical": 8})
