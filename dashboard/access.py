@@ -134,7 +134,7 @@ class Visitor:
 def visitors(session_keys: Collection[str]) -> dict[str, Visitor]:
     """Who is still signed in, by session key. Missing: signed out, expired, disabled, or the password was changed since.
 
-    Two queries for any number of sessions.
+    Three queries for any number of sessions.
     """
     now = timezone.now()
     sessions = Session.objects.filter(session_key__in=session_keys, expire_date__gt=now)

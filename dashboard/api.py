@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 import msgspec
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI, Query
 from ninja.errors import AuthenticationError, ValidationError
@@ -23,7 +24,7 @@ from fleet.live import PictureError, Published
 class Session(APIKeyCookie):
     """A signed-in browser. The gate has looked already; this says so in the description, and would refuse what it let through."""
 
-    param_name = "vigie"
+    param_name = settings.SESSION_COOKIE_NAME
 
     def __init__(self) -> None:
         super().__init__(csrf=False)  # every operation only reads

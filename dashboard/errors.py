@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 PROBLEM = "application/problem+json"
@@ -81,15 +81,18 @@ def spent(request: HttpRequest) -> HttpResponse:
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    return _answer(
-        request,
-        HTTPStatus.INTERNAL_SERVER_ERROR,
+    """Rendered as for nobody: looking for who asks may be what failed."""
+    heading, text = (
         _("This page could not be built"),
         _("Nothing was changed in the cluster. The log of Vigie says why."),
     )
+    return _answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, heading, text, anonymous=True)
 
 
-def _answer(request: HttpRequest, status: HTTPStatus, heading: str, text: str) -> HttpResponse:
+def _answer(
+    request: HttpRequest, status: HTTPStatus, heading: str, text: str, *, anonymous: bool = False
+) -> HttpResponse:
     if request.path_info.startswith("/api/"):
         return problem(status, f"{heading}. {text}")
-    return render(request, "error.html", {"status": status.value, "heading": heading, "text": text}, status=status)
+    context = {"status": status.value, "heading": heading, "text": text}
+    return HttpResponse(render_to_string("error.html", context, None if anonymous else request), status=status)

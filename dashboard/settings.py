@@ -182,8 +182,10 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "dashboard.errors.forged"
 # The prefix makes a browser refuse the cookie from any other host or path; it is only allowed together with Secure.
-SESSION_COOKIE_NAME = "__Host-vigie" if VIGIE_SECURE else "vigie"
-CSRF_COOKIE_NAME = "__Host-vigie-csrf" if VIGIE_SECURE else "vigie-csrf"
+# Without TLS the port tells two of us on one machine apart: cookies do not know ports.
+_COOKIE = "__Host-vigie" if VIGIE_SECURE else "-".join(filter(None, ("vigie", os.environ.get("VIGIE_PORT"))))
+SESSION_COOKIE_NAME = _COOKIE
+CSRF_COOKIE_NAME = f"{_COOKIE}-csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = VIGIE_SECURE
 
 # --- Hosts and transport -------------------------------------------------------------------------------------------------------
@@ -249,10 +251,15 @@ LOGGING = {
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "root": {
+        "handlers": ["stderr"],
+        "level": "WARNING",
+    },  # libraries write addresses at INFO, and some addresses are secrets
     "loggers": {
+        "dashboard": {"level": "INFO"},
+        "fleet": {"level": "INFO"},
         # Django's own handlers would print every record twice; a visitor's wrong address is not news.
-        "django": {"handlers": [], "propagate": True, "level": "INFO"},
+        "django": {"handlers": [], "propagate": True},
         "django.request": {"level": "ERROR"},
         "django.server": {"handlers": [], "propagate": True},
         "django.security.DisallowedHost": {"level": "CRITICAL"},

@@ -51,7 +51,7 @@ def readable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     def shown(request: HttpRequest, cluster: str, **kwargs: str) -> HttpResponse:
         try:
             return view(request, cluster, **kwargs)
-        except live.Unavailable:
+        except live.PictureError:
             heading = _("The picture cannot be read")
             text = _("Vigie cannot reach its own store right now. It goes on trying; load the page again in a moment.")
             status = HTTPStatus.SERVICE_UNAVAILABLE

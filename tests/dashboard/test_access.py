@@ -1,7 +1,9 @@
 """Who may do what: every address and socket × role, and the origin of sockets."""
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
 
 from dashboard import access, accounts, urls
 from dashboard.access import PUBLIC, Role
@@ -141,6 +143,20 @@ def test_role_comes_from_groups_alone(people):
     assert access.role_of(people["operator"]) is Role.OPERATOR
     accounts.set_role(people["operator"], Role.APPROVER)
     assert access.role_of(type(people["operator"]).objects.get(username="operator")) is Role.APPROVER
+
+
+def test_who_is_behind_many_sessions_costs_three_queries(as_person, people, django_assert_num_queries):
+    keys = [as_person(name).session.session_key for name in ("viewer", "operator", "approver", "nobody") * 3]
+    with django_assert_num_queries(3):
+        found = access.visitors([*keys, "unknown", ""])
+    assert [found[key].role for key in keys[:4]] == [Role.VIEWER, Role.OPERATOR, Role.APPROVER, None]
+    assert set(found) == set(keys)
+
+
+def test_an_expired_session_is_nobody(as_person):
+    key = as_person("viewer").session.session_key
+    Session.objects.update(expire_date=timezone.now())
+    assert access.visitors([key]) == {}
 
 
 def test_a_disabled_account_has_no_role(people):

@@ -36,6 +36,11 @@ def test_unknown_stays_unknown(client, writer):
     assert client.get("/api/v1/nodes/node-01").json()["node"]["physical"] is None
 
 
+def test_an_answer_costs_few_queries(client, writer, django_assert_max_num_queries):
+    with django_assert_max_num_queries(3):
+        client.get("/api/v1/nodes")
+
+
 def test_one_node(client, writer):
     assert client.get("/api/v1/nodes/node-03").json()["node"]["name"] == "node-03"
 

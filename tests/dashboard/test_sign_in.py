@@ -1,9 +1,11 @@
 """Signing in and out, guessing passwords, and links that work once."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -97,6 +99,21 @@ def test_the_wait_ends_and_leaves_nothing_behind():
     throttle.begin("omar", "192.0.2.1", start + timedelta(minutes=15))
     assert SignInTries.objects.count() == 1
     assert throttle.begin("rita", "192.0.2.1", start + timedelta(minutes=15)) == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_guesses_at_the_same_time_are_counted_too():
+    def guess(_: int) -> bool:
+        try:
+            throttle.begin("rita", "192.0.2.1")
+        except throttle.TooManyTriesError:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(guess, range(24))) == throttle.LIMIT
 
 
 def choose(path: str, **fields: str):
