@@ -66,7 +66,8 @@ def make_app(**options: Any) -> Celery:
     # Celery's own fixup for Django runs every system check, and with them every view, in each worker.
     made = Celery("vigie", fixups=[], **options)
     made.conf.update(
-        broker_url=settings.VIGIE_REDIS_URL or "memory://localhost/",
+        # kombu has a word of its own for Redis on a Unix socket.
+        broker_url=settings.VIGIE_REDIS_URL.replace("unix://", "redis+socket://", 1) or "memory://localhost/",
         broker_transport_options=REDIS_BROKER if settings.VIGIE_REDIS_URL else MEMORY_BROKER,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,

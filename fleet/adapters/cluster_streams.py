@@ -84,6 +84,8 @@ class Follower:
         self._patience, self._pauses = patience, Pauses(patience)
         self._listed_on = listed_on
         self._lists = 0  # since the server last sent an event
+        self._trouble = ""  # what the log was told last
+        self._log = log.bind(cluster=server.name, kind=kind.value)
 
     def events(self) -> Iterator[Event]:
         """List unless there is a version to go on from, then watch, for ever."""
@@ -146,6 +148,9 @@ class Follower:
         began = time.monotonic()
         try:
             with closing(self._open_watch(since)) as response:
+                if self._trouble:
+                    self._trouble = ""
+                    self._log.info("a stream is open again")
                 yield Bookmark(self._kind, since)
                 for line in lines(response):
                     event = self._event(line)
@@ -185,8 +190,9 @@ class Follower:
         if self._stopping.is_set():
             return
         pause_s = self._pauses.next(error.retry_after_s)
-        found = {"cluster": self._server.name, "kind": self._kind.value, "reason": error.reason}
-        log.warning("a stream broke", **found, message=str(error), retry_in_s=round(pause_s, 1))
+        if error.reason != self._trouble:  # not once per try: a dead server would fill the log
+            self._trouble = error.reason
+            self._log.warning("a stream broke", reason=error.reason, message=str(error))
         yield Lost(self._kind, error.reason, pause_s)
         self._stopping.wait(pause_s)
 
