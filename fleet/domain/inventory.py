@@ -8,8 +8,8 @@ Services, EndpointSlices and Events are followed, but no row needs them yet, so 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import cast
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TypeVar, cast
 
 from fleet.domain import attention, capacity, machines, totals, workloads
 from fleet.domain.budgets import selecting
@@ -17,7 +17,7 @@ from fleet.domain.kube import RESOURCES, Budget, Changed, Deleted, Event, Kind, 
 from fleet.domain.nodes import node_row
 from fleet.domain.owners import ownership
 from fleet.domain.picture import EMPTY, AttentionRow, FleetRow, NodeRow, PodRow, ProductRow, Snapshot, WorkloadRow
-from fleet.domain.pods import pod_row
+from fleet.domain.pods import is_ready, pod_row
 from fleet.domain.tables import Join, Table
 
 _WORKLOAD_KINDS = {
@@ -25,6 +25,10 @@ _WORKLOAD_KINDS = {
     for kind in (Kind.DEPLOYMENT, Kind.REPLICA_SET, Kind.STATEFUL_SET, Kind.DAEMON_SET, Kind.JOB)
 }
 KEPT = {Kind.NODE, Kind.POD, Kind.BUDGET, *_WORKLOAD_KINDS.values()}
+
+
+T = TypeVar("T")
+HandedUp = tuple[Hashable, ...]
 
 
 class Inventory:
@@ -42,6 +46,7 @@ class Inventory:
         self._in_namespace = Join[str]()  # pods by namespace
         self._workloads_in = Join[str]()  # workloads by namespace
         self._budgets: defaultdict[str, dict[str, Budget]] = defaultdict(dict)  # by namespace, by name
+        self._handed_up: dict[str, HandedUp] = {}  # by pod
         self._waiting: set[str] = set()  # pods that want GPUs and have no node
         self._claiming: set[str] = set()  # pods that use resource claims
         self._short: set[str] = set()  # workloads with fewer pods available than wanted
@@ -161,9 +166,12 @@ class Inventory:
             row = self._pod_row(key)
             self._pods.put(key, row)
             self._join_pod(key, row)
-            for changed in filter(None, (old, row)):
-                self._stale_nodes.add(changed.node)
-                self._stale_workloads.add(changed.workload)
+            handed_up = _handed_up(self._pod(key), row)
+            if handed_up != self._handed_up.get(key):
+                _set(self._handed_up, key, handed_up)
+                for changed in filter(None, (old, row)):
+                    self._stale_nodes.add(changed.node)
+                    self._stale_workloads.add(changed.workload)
 
     def _pod_row(self, key: str) -> PodRow | None:
         """Bound pods, also finished ones, and those that still have no node; a pod that ended unbound shows nowhere."""
@@ -250,6 +258,21 @@ def _keep(members: set[str], key: str, wanted: bool) -> None:
         members.add(key)
     else:
         members.discard(key)
+
+
+def _set(table: dict[str, T], key: str, value: T | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
+
+
+def _handed_up(pod: Pod | None, row: PodRow | None) -> HandedUp | None:
+    """What the node and the workload of a pod take from it; restarts and status words, which change most, are not in it."""
+    if pod is None or row is None:
+        return None
+    state = (capacity.finished(pod), is_ready(pod))
+    return row.node, row.workload, row.owner_name, row.resources, row.team, row.budgets, state
 
 
 def _handed_down(owner: Object | None) -> object:
