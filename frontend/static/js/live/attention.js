@@ -24,21 +24,20 @@ export function attention(root, context) {
   let rows = null;
   let hovered = false;
 
-  const busy = () => hovered || list.contains(document.activeElement);
-  list.addEventListener("pointerenter", (event) => {
+  const busy = () => hovered || list.contains(document.activeElement) || button === document.activeElement;
+  root.addEventListener("pointerenter", (event) => {
     hovered = event.pointerType === "mouse"; // a finger leaves no pointer behind
   });
-  list.addEventListener("pointerleave", () => {
+  root.addEventListener("pointerleave", () => {
     hovered = false;
     settle();
   });
-  list.addEventListener("focusout", (event) => {
-    if (!list.contains(/** @type {Node | null} */ (event.relatedTarget))) setTimeout(settle, 0);
+  root.addEventListener("focusout", (event) => {
+    if (!root.contains(/** @type {Node | null} */ (event.relatedTarget))) setTimeout(settle, 0);
   });
   button.addEventListener("click", () => {
     heading.focus();
-    hovered = false;
-    settle();
+    settle({ asked: true });
   });
 
   return {
@@ -89,12 +88,12 @@ export function attention(root, context) {
     settle();
   }
 
-  /** Bring the list up to date, unless somebody is at it: then say what waits. */
-  function settle() {
+  /** Bring the list up to date, unless somebody is at it and has not asked for it: then say what waits. */
+  function settle({ asked = false } = {}) {
     const keys = wanted.map((entry) => entry.key), there = [...items().keys()];
     const come = keys.filter((key) => !there.includes(key)).length;
     const gone = there.filter((key) => !keys.includes(key)).length;
-    const waits = busy() && keys.join("\n") !== there.join("\n");
+    const waits = busy() && !asked && keys.join("\n") !== there.join("\n");
     if (waits) {
       const news = come ? say("news.new", { n: come }) : gone ? say("news.gone", { n: gone }) : say("news.moved");
       write(button, say("news.show", { news }), words, now());

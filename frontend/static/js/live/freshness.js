@@ -28,7 +28,8 @@ export function freshness(root, context) {
   const word = part(root, "b"), age = part(root, "span:not(.dot):not(.vh)"), aloud = part(root, "[role=status]");
   const since = part(banner, "b"), retry = part(banner, ":scope > span");
   let state = /** @type {Freshness} */ ("live"), spokenAt = now(), spoken = /** @type {Freshness} */ ("live");
-  part(banner, "button").addEventListener("click", () => connection.start());
+  const again = part(banner, "button");
+  again.addEventListener("click", () => connection.start());
 
   return {
     tick() {
@@ -64,6 +65,8 @@ export function freshness(root, context) {
     const pause = connection.retryAt === null ? null : Math.max(0, connection.retryAt - Date.now() / 1000);
     const next = connection.connected ? say("fresh.silent") : pause === null ? say("fresh.trying") : say("fresh.retry", { age: words.age(pause) });
     write(retry, next, words, now(), { flash: false });
+    again.toggleAttribute("hidden", connection.connected);
+    context.broadcast("lost", at);
   }
 
   /** The state word aloud, at most every 10 s. */

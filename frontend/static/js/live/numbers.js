@@ -27,16 +27,16 @@ export function numbers(root, context) {
       for (const cell of cells.values()) {
         const note = cell.querySelector(".asof");
         if (state !== "lost") note?.remove();
-        else if (note === null) cell.append(asOf(at));
+        else write(note ?? newNote(cell), say("fresh.as-of", { time: { clock: at } }), words, now(), { flash: false });
       }
     },
   };
+}
 
-  /** @param {number} at */
-  function asOf(at) {
-    const note = document.createElement("dd");
-    note.className = "asof";
-    write(note, say("fresh.as-of", { time: { clock: at } }), words, now(), { flash: false });
-    return note;
-  }
+/** @param {Element} cell */
+function newNote(cell) {
+  const note = document.createElement("dd");
+  note.className = "asof";
+  cell.append(note);
+  return note;
 }
