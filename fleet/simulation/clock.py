@@ -49,7 +49,7 @@ class ManualClock:
     that what a sleeper sets off (a write, the watches it wakes, their writes) happens at that sleeper's time.
     """
 
-    QUIET_ROUNDS = 8
+    QUIET_ROUNDS = 5
     MOST_ROUNDS = 100_000  # a loop that never rests is an error of the code under test: say so instead of hanging
 
     def __init__(self, start_at: float = 1_790_000_000.0) -> None:

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 30.0
+TURN = 50  # objects that one controller looks at before others have their turn
 
 
 class WorkQueue:
@@ -37,7 +38,9 @@ class WorkQueue:
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, int, str]] = []
         self._order = itertools.count()
-        self._earlier = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
+        self._sleeper: asyncio.Task[None] | None = None
+        self._sleeps_until = 0.0
 
     def add(self, key: str, after_s: float = 0.0) -> None:
         """Hand out `key` in `after_s` seconds, or earlier when it was already due earlier."""
@@ -47,10 +50,7 @@ class WorkQueue:
         self._due[key] = due
         heapq.heappush(self._heap, (due, next(self._order), key))
         if self._heap[0][2] == key:
-            self._earlier.set()
-
-    def discard(self, key: str) -> None:
-        self._due.pop(key, None)
+            self._wake()
 
     def __len__(self) -> int:
         return len(self._due)
@@ -70,20 +70,31 @@ class WorkQueue:
 
     async def wait(self) -> None:
         """Return when a key may be due."""
-        self._earlier.clear()
-        if not self._heap:
-            await self._earlier.wait()
+        if self._heap and self._heap[0][0] <= self._clock.now():
             return
-        delay = self._heap[0][0] - self._clock.now()
-        if delay <= 0:
-            return
-        sleeper = asyncio.ensure_future(self._clock.sleep(delay))
-        waker = asyncio.ensure_future(self._earlier.wait())
-        try:
-            await asyncio.wait((sleeper, waker), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeper.cancel()
-            waker.cancel()
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self._heap:
+            self._sleep_until(self._heap[0][0])
+        await self._waiter
+
+    def _sleep_until(self, due: float) -> None:
+        """Wake at `due`; a sleeper that wakes then already is kept."""
+        if self._sleeper is not None and not self._sleeper.done():
+            if self._sleeps_until == due:
+                return
+            self._sleeper.cancel()
+        self._sleeps_until = due
+        self._sleeper = asyncio.create_task(self._clock.sleep(due - self._clock.now()))
+        self._sleeper.add_done_callback(lambda task: None if task.cancelled() else self._wake())
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self) -> None:
+        """Wake nobody any more."""
+        if self._sleeper is not None:
+            self._sleeper.cancel()
 
 
 @dataclass
@@ -139,9 +150,10 @@ class Controller:
             for key in self.start_keys():
                 self.queue.add(key)
             while True:
-                self._work()
+                await self._work()
                 await self.queue.wait()
         finally:
+            self.queue.close()
             for end in ends:
                 end()
 
@@ -154,18 +166,22 @@ class Controller:
 
         return self.informers[plural].on_change(handle)
 
-    def _work(self) -> None:
-        key = self.queue.pop()
-        while key is not None:
-            self._attempt(key)
+    async def _work(self) -> None:
+        """Everything that is due now, leaving the loop to others in between."""
+        for done in itertools.count(1):
             key = self.queue.pop()
+            if key is None:
+                return
+            self._attempt(key)
+            if done % TURN == 0:
+                await asyncio.sleep(0)
 
     def _attempt(self, key: str) -> None:
         try:
             again_s = self.sync(key)
         except ApiError as refusal:
             self._retry(key, refusal)
-        except Exception as error:  # noqa: BLE001 -- a control loop outlives any error of one object
+        except Exception as error:
             logger.exception("%s failed on %s", self.name, key)
             self._retry(key, error)
         else:

@@ -70,8 +70,9 @@ class Kubelet(Controller):
         does = behaviour(pod)
         if podstatus.is_terminating(pod):
             return self._stop(pod, does)
-        if podstatus.is_finished(pod):
-            return None
+        return None if podstatus.is_finished(pod) else self._carry_on(pod, node, does)
+
+    def _carry_on(self, pod: Object, node: Object, does: Behaviour) -> float | None:
         containers = pod["status"].get("containerStatuses")
         if not containers:
             return self._create(pod, node, does)

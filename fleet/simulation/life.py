@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 PAUSE_S = (4.0, 11.0)  # between two looks around
 NOTEBOOK_SESSION_S = (900.0, 5400.0)
 RELEASE_EVERY_S = (600.0, 1500.0)
+SCALE_EVERY_S = (45.0, 150.0)
 NEXT_BATCH_S = (20.0, 150.0)
 AUTOSCALER, RELEASER, LAB, QUEUE = "kube-controller-manager", "argocd-controller", "jupyterhub", "batch-queue"
 
@@ -36,10 +37,10 @@ class Moments:
     due: dict[str, float]
 
     def reached(self, subject: str, now: float, wait_s: float) -> bool:
-        """True once when `subject`'s moment has come; the next one is in `wait_s`. The first is somewhere within that."""
+        """True once when `subject`'s moment has come; the next is in `wait_s`, the first sooner."""
         at = self.due.get(subject)
         if at is None:
-            self.due[subject] = now + wait_s
+            self.due[subject] = now + 0.3 * wait_s
             return False
         if now < at:
             return False
@@ -48,18 +49,30 @@ class Moments:
 
 
 class Life:
-    """One task that looks around every few seconds and does at most one thing."""
+    """One task that looks around every few seconds and does at most one thing. `pace` 2: twice as much happens."""
 
-    def __init__(self, store: Store, clock: Clock, seed: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        seed: int,
+        pace: float = 1.0,
+        workloads: tuple[Workload, ...] = WORKLOADS,
+    ) -> None:
         self.store = store
         self.clock = clock
+        self.pace = pace
+        self.workloads = workloads
         self.rng = random.Random(f"{seed}/life")  # noqa: S311 -- not for secrets
         self._moments = Moments({})
 
     async def run(self) -> None:
         while True:
-            await self.clock.sleep(self.rng.uniform(*PAUSE_S))
+            await self.clock.sleep(self._some(PAUSE_S))
             self.step()
+
+    def _some(self, bounds_s: tuple[float, float]) -> float:
+        return self.rng.uniform(*bounds_s) / self.pace
 
     def step(self) -> str:
         """Do one thing, if there is one to do; says what, or "" ."""
@@ -81,10 +94,10 @@ class Life:
     def _batch(self, now: float) -> str:
         """A queue whose Job is gone gets its next one after a short pause."""
         present = {j["metadata"]["labels"].get("app") for j in self.store.list("jobs", "batch")}
-        for workload in WORKLOADS:
+        for workload in self.workloads:
             if workload.kind is not Kind.JOB or workload.name in present:
                 continue
-            if self._moments.reached(f"batch/{workload.name}", now, self.rng.uniform(*NEXT_BATCH_S)):
+            if self._moments.reached(f"batch/{workload.name}", now, self._some(NEXT_BATCH_S)):
                 self._moments.due.pop(f"batch/{workload.name}")
                 return self._submit(workload, now)
         return ""
@@ -101,7 +114,7 @@ class Life:
         """People open a notebook, work for a while, and close it."""
         for notebook in self.store.list("statefulsets", "notebooks"):
             name = notebook["metadata"]["name"]
-            if not self._moments.reached(f"notebook/{name}", now, self.rng.uniform(*NOTEBOOK_SESSION_S)):
+            if not self._moments.reached(f"notebook/{name}", now, self._some(NOTEBOOK_SESSION_S)):
                 continue
             running = notebook["spec"]["replicas"] > 0
             if not running and not self._fits(notebook):
@@ -119,7 +132,7 @@ class Life:
         for scaler in scalers:
             name = scaler["spec"]["scaleTargetRef"]["name"]
             deployment = self.store.get("deployments", "inference", name)
-            every_s = self.rng.uniform(45.0, 150.0)
+            every_s = self._some(SCALE_EVERY_S)
             if not self._moments.reached(f"scale/{name}", now, every_s) or not _is_settled(deployment):
                 continue
             wanted = self._wanted(scaler, deployment)
@@ -156,7 +169,7 @@ class Life:
 
     def _release(self, now: float) -> str:
         """A new version of one server, when all of them are settled."""
-        if not self._moments.reached("release", now, self.rng.uniform(*RELEASE_EVERY_S)):
+        if not self._moments.reached("release", now, self._some(RELEASE_EVERY_S)):
             return ""
         deployments = self.store.list("deployments", "inference")
         if not deployments or not all(_is_settled(d) for d in deployments):

@@ -4,6 +4,7 @@ Pure arithmetic over objects of the API. Sizes follow kubernetes/component-helpe
 of the reasons follow the scheduler's plugins. Must not choose among the nodes that fit: that is the scheduler's policy.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
@@ -19,6 +20,7 @@ SUFFIXES = {
     "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
     "Ei": Decimal(2**60),
 }  # fmt: skip
+QUANTITY = re.compile(r"([0-9.]*[0-9](?:[eE][-+]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i|)")
 FINISHED = frozenset({"Succeeded", "Failed"})
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
@@ -26,11 +28,10 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 @lru_cache(maxsize=4096)
 def quantity(text: str, *, cpu: bool = False) -> int:
     """A Kubernetes quantity as a whole number, rounded up; thousandths when `cpu`. ValueError when it is none."""
-    number = text.rstrip("numkKMGTPEi")
-    suffix = text[len(number) :]
-    if suffix not in SUFFIXES or not number:
+    found = QUANTITY.fullmatch(text)
+    if found is None:
         raise ValueError(f"not a quantity: {text!r}")
-    value = Decimal(number) * SUFFIXES[suffix] * (1000 if cpu else 1)
+    value = Decimal(found[1]) * SUFFIXES[found[2]] * (1000 if cpu else 1)
     return int(value.to_integral_value(ROUND_CEILING))
 
 
@@ -90,22 +91,16 @@ def _tolerated(toleration: Object, taint: Object) -> bool:
 
 
 def _expression_holds(expression: Object, labels: dict[str, str]) -> bool:
-    key, values = expression["key"], expression.get("values") or []
-    value = labels.get(key)
+    value, values = labels.get(expression["key"]), expression.get("values") or []
     match expression["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt":
-            return value is not None and int(value) > int(values[0])
-        case "Lt":
-            return value is not None and int(value) < int(values[0])
-    return False
+        case "In" | "NotIn" as operator:
+            return (value in values) == (operator == "In")
+        case "Exists" | "DoesNotExist" as operator:
+            return (value is not None) == (operator == "Exists")
+        case operator:
+            more = value is not None and int(value) > int(values[0])
+            less = value is not None and int(value) < int(values[0])
+            return more if operator == "Gt" else less
 
 
 def _term_holds(term: Object, node: Object) -> bool:

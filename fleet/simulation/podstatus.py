@@ -189,8 +189,7 @@ def _with_conditions(
         conditions.append(_condition(pod, kind, str(value), why, message, at if changed_at is None else changed_at))
     others = [c for c in status.get("conditions") or () if c["type"] not in LIFE_CONDITIONS]
     generation = pod["metadata"].get("generation")
-    for other in others:
-        conditions.append(_observed(other, generation) if other["type"] == "PodScheduled" else other)
+    conditions += [_observed(o, generation) if o["type"] == "PodScheduled" else o for o in others]
     status["conditions"] = conditions
     return status
 

@@ -7,13 +7,14 @@ import asyncio
 import contextlib
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from fleet.simulation.catalogue import BLOCK_NODES
+from fleet.simulation.catalogue import BLOCK_NODES, WORKLOADS, Workload
 from fleet.simulation.clock import Clock, RealClock
+from fleet.simulation.controller import Controller
 from fleet.simulation.life import Life
 from fleet.simulation.machinery import Machinery
 from fleet.simulation.seed import Seed
@@ -28,7 +29,8 @@ CONTEXT = "rehearsal"
 class Rehearsal:
     """One cluster. Everything runs on the event loop that calls `start`.
 
-    `pods`: fill up to so many with small servers. `lively` False: nothing happens by itself.
+    `pods`: fill up to so many with small servers. `pace` 0: nothing happens by itself. `without`: controllers
+    to leave out.
     """
 
     def __init__(
@@ -38,19 +40,20 @@ class Rehearsal:
         nodes: int = BLOCK_NODES,
         pods: int | None = None,
         *,
-        lively: bool = True,
+        pace: float = 1.0,
+        without: tuple[type[Controller], ...] = (),
+        workloads: tuple[Workload, ...] = WORKLOADS,
     ) -> None:
         self.clock = clock or RealClock()
         self.store = Store(self.clock, seed=seed)
-        Seed(self.store, seed).plant(nodes, pods)
-        self.machinery = Machinery(self.store, self.clock, seed)
-        self.life = Life(self.store, self.clock, seed)
-        self._lively = lively
+        Seed(self.store, seed, workloads).plant(nodes, pods)
+        self.machinery = Machinery(self.store, self.clock, seed, without)
+        self.life = Life(self.store, self.clock, seed, pace, workloads)
         self._living: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self.machinery.start()
-        if self._lively:
+        if self.life.pace > 0:
             self._living = asyncio.create_task(self.life.run(), name="life")
 
     async def stop(self) -> None:
@@ -69,12 +72,12 @@ class Rehearsal:
 
 
 @contextlib.asynccontextmanager
-async def listening(rehearsal: Rehearsal, home: Path, port: int = 0) -> "Any":
+async def listening(rehearsal: Rehearsal, home: Path, port: int = 0) -> AsyncIterator[ApiServer]:
     """Run the cluster with its API on loopback and its kubeconfig at `home`/kubeconfig; yields the ApiServer.
 
     OSError when the port is taken or the folder cannot be written.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 -- once, before anything runs
     server = ApiServer(rehearsal.store)
     await server.start(port)
     try:

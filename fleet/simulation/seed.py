@@ -85,8 +85,9 @@ def places(count: int) -> list[Place]:
 class Seed:
     """Fills an empty store; the same seed, counts and time give the same objects."""
 
-    def __init__(self, store: Store, seed: int) -> None:
+    def __init__(self, store: Store, seed: int, workloads: tuple[Workload, ...] = WORKLOADS) -> None:
         self.store = store
+        self.workloads = workloads
         self.rng = random.Random(f"{seed}/fleet")  # noqa: S311 -- not for secrets
         self.now = store.clock.now()
         self.clock = PastClock(self.now)
@@ -115,7 +116,7 @@ class Seed:
             self._daemons(machines)
             for block in range((nodes + BLOCK_NODES - 1) // BLOCK_NODES):
                 part = machines[block * BLOCK_NODES : (block + 1) * BLOCK_NODES]
-                for workload in WORKLOADS:
+                for workload in self.workloads:
                     self._workload(_of_block(workload, block), part)
             if pods is not None:
                 self._fill(machines, pods)

@@ -4,9 +4,9 @@ import asyncio
 import signal
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from fleet.simulation.clock import RealClock
 from fleet.simulation.rehearsal import Rehearsal, listening
@@ -26,11 +26,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
         if options["nodes"] < 1 or options["speed"] <= 0:
-            raise CommandError("--nodes must be at least 1 and --speed above 0", returncode=2)
+            self._refuse("--nodes must be at least 1 and --speed above 0")
         try:
             asyncio.run(self._serve(**options))
         except OSError as error:
-            raise CommandError(_explained(error, options["home"], options["port"]), returncode=2) from error
+            self._refuse(_explained(error, options["home"], options["port"]))
+
+    def _refuse(self, why: str) -> NoReturn:
+        self.stderr.write(f"rehearsal: {why}")
+        raise SystemExit(2)
 
     async def _serve(self, home: Path, port: int, nodes: int, seed: int, speed: float, **more: Any) -> None:
         stopping = asyncio.Event()

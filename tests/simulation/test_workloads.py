@@ -1,0 +1,261 @@
+"""StatefulSets, DaemonSets and Jobs, as far as the seeded fleet needs them."""
+
+from typing import Any
+
+import pytest
+
+from fleet.simulation.jobs import TRACKING, Jobs
+from tests.simulation.cluster import Cluster, Watch, condition, events_of, template
+
+Object = dict[str, Any]
+
+
+def stateful_set(replicas: int, pod: Object, **spec: Any) -> Object:
+    labels = pod["metadata"]["labels"]
+    return {
+        "metadata": {"name": "shard", "namespace": "test"},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "shard",
+            "selector": {"matchLabels": labels},
+            "template": pod,
+            **spec,
+        },
+    }
+
+
+def restart(draft: Object) -> None:
+    draft["spec"]["template"]["metadata"]["annotations"]["restarted"] = "yes"
+
+
+async def test_stateful_pods_come_one_after_the_other_each_when_the_last_is_ready() -> None:
+    cluster = Cluster()
+    cluster.nodes(2)
+    async with cluster:
+        watch = Watch(cluster.store, "pods")
+        cluster.store.create("statefulsets", stateful_set(3, template("shard", warmup_seconds=1)), manager="test")
+        await cluster.run(20.0)
+    order = []
+    for change in watch.take():
+        name = change.object["metadata"]["name"]
+        if change.type == "ADDED":
+            order.append(f"{name} created")
+        elif condition(change.object, "Ready").get("status") == "True":
+            order.append(f"{name} ready")
+    assert order == [f"shard-{i} {what}" for i in range(3) for what in ("created", "ready")]
+    status = cluster.store.get("statefulsets", "test", "shard")["status"]
+    revision = cluster.store.list("controllerrevisions", "test")[0]["metadata"]["name"]
+    assert status == {
+        "observedGeneration": 1,
+        "replicas": 3,
+        "readyReplicas": 3,
+        "currentReplicas": 3,
+        "updatedReplicas": 3,
+        "currentRevision": revision,
+        "updateRevision": revision,
+        "collisionCount": 0,
+        "availableReplicas": 3,
+    }
+    pod = cluster.store.get("pods", "test", "shard-1")
+    assert pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "1"
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("shard-1", "shard")
+
+
+async def test_a_stateful_update_goes_from_the_highest_ordinal_down_to_the_partition() -> None:
+    cluster = Cluster()
+    cluster.nodes(2)
+    made = stateful_set(4, template("shard", warmup_seconds=1))
+    made["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    cluster.store.create("statefulsets", made, manager="test")
+    async with cluster:
+        await cluster.run(20.0)
+        watch = Watch(cluster.store, "pods")
+        cluster.store.mutate("statefulsets", "test", "shard", restart, manager="test")
+        await cluster.run(20.0)
+        gone = [c.object["metadata"]["name"] for c in watch.take() if c.type == "DELETED"]
+        assert gone == ["shard-3", "shard-2"]
+        status = cluster.store.get("statefulsets", "test", "shard")["status"]
+        assert (status["updatedReplicas"], status["currentReplicas"]) == (2, 2)
+        assert status["currentRevision"] != status["updateRevision"]
+
+        def finish(draft: Object) -> None:
+            draft["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 0
+
+        cluster.store.mutate("statefulsets", "test", "shard", finish, manager="test")
+        await cluster.run(20.0)
+        gone = [c.object["metadata"]["name"] for c in watch.take() if c.type == "DELETED"]
+        assert gone == ["shard-3", "shard-2", "shard-1", "shard-0"]
+        status = cluster.store.get("statefulsets", "test", "shard")["status"]
+        assert status["currentRevision"] == status["updateRevision"]
+
+
+async def test_a_pod_below_the_partition_comes_back_at_its_old_revision() -> None:
+    cluster = Cluster()
+    cluster.nodes(2)
+    made = stateful_set(2, template("shard"))
+    made["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    cluster.store.create("statefulsets", made, manager="test")
+    async with cluster:
+        await cluster.run(10.0)
+        cluster.store.mutate("statefulsets", "test", "shard", restart, manager="test")
+        await cluster.run(10.0)
+        cluster.store.delete("pods", "test", "shard-0")
+        await cluster.run(10.0)
+        annotations = {p["metadata"]["name"]: p["metadata"].get("annotations") or {} for p in cluster.pods()}
+    assert "restarted" in annotations["shard-1"]
+    assert "restarted" not in annotations["shard-0"]
+
+
+async def test_a_stateful_set_shrinks_from_the_top() -> None:
+    cluster = Cluster()
+    cluster.nodes(2)
+    cluster.store.create("statefulsets", stateful_set(3, template("shard")), manager="test")
+    async with cluster:
+        await cluster.run(15.0)
+        cluster.store.mutate("statefulsets", "test", "shard", lambda d: d["spec"].update(replicas=1), manager="test")
+        await cluster.run(15.0)
+    assert [p["metadata"]["name"] for p in cluster.pods()] == ["shard-0"]
+
+
+def daemon_set(**template_spec: Any) -> Object:
+    pod = template("agent", 0)
+    pod["spec"] |= template_spec
+    return {
+        "metadata": {"name": "agent", "namespace": "test"},
+        "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": pod},
+    }
+
+
+async def test_daemons_run_on_every_node_cordoned_ones_too_and_come_back_there() -> None:
+    cluster = Cluster()
+    cluster.nodes(3)
+    async with cluster:
+        cluster.store.mutate("nodes", None, "n1", lambda n: n["spec"].update(unschedulable=True), manager="test")
+        cluster.store.create("daemonsets", daemon_set(), manager="test")
+        await cluster.run(5.0)
+        assert sorted(p["spec"]["nodeName"] for p in cluster.pods()) == ["n0", "n1", "n2"]
+        victim = next(p for p in cluster.pods() if p["spec"]["nodeName"] == "n1")
+        cluster.store.delete("pods", "test", victim["metadata"]["name"])
+        await cluster.run(10.0)
+        assert sorted(p["spec"]["nodeName"] for p in cluster.pods()) == ["n0", "n1", "n2"]
+        cluster.node("n3")
+        await cluster.run(5.0)
+        assert len(cluster.pods()) == 4
+        status = cluster.store.get("daemonsets", "test", "agent")["status"]
+    assert status == {
+        "currentNumberScheduled": 4,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 4,
+        "numberReady": 4,
+        "observedGeneration": 1,
+        "updatedNumberScheduled": 4,
+        "numberAvailable": 4,
+    }
+
+
+async def test_daemons_keep_to_their_selector_and_to_taints() -> None:
+    cluster = Cluster()
+    cluster.node("n0", pool="train")
+    cluster.node("n1", pool="infer")
+    cluster.node("n2", pool="train")
+    taint = {"key": "reserved", "effect": "NoSchedule"}
+    cluster.store.mutate("nodes", None, "n2", lambda n: n["spec"].update(taints=[taint]), manager="test")
+    async with cluster:
+        cluster.store.create("daemonsets", daemon_set(nodeSelector={"pool": "train"}), manager="test")
+        await cluster.run(5.0)
+        assert [p["spec"]["nodeName"] for p in cluster.pods()] == ["n0"]
+
+
+async def test_a_daemon_update_takes_one_node_at_a_time() -> None:
+    cluster = Cluster()
+    cluster.nodes(3)
+    cluster.store.create("daemonsets", daemon_set(), manager="test")
+    async with cluster:
+        await cluster.run(5.0)
+        watch = Watch(cluster.store, "pods")
+        cluster.store.mutate("daemonsets", "test", "agent", restart, manager="test")
+        await cluster.run(30.0)
+        away, most = set(), 0
+        for change in watch.take():
+            node = change.object["spec"].get("nodeName")
+            ready = condition(change.object, "Ready").get("status") == "True" and change.type != "DELETED"
+            terminating = "deletionTimestamp" in change.object["metadata"]
+            if node:
+                (away.discard if ready and not terminating else away.add)(node)
+            most = max(most, len(away))
+        assert most == 1
+        assert all("restarted" in p["metadata"]["annotations"] for p in cluster.pods())
+
+
+def job(completions: int, parallelism: int, pod: Object, **spec: Any) -> Object:
+    pod["spec"]["restartPolicy"] = "Never"
+    return {
+        "metadata": {"name": "work", "namespace": "test"},
+        "spec": {"completions": completions, "parallelism": parallelism, "template": pod, **spec},
+    }
+
+
+async def test_a_job_runs_its_pods_and_completes() -> None:
+    cluster = Cluster()
+    cluster.nodes(1)
+    async with cluster:
+        watch = Watch(cluster.store, "jobs")
+        made = job(5, 2, template("work", 1, run_seconds=3, warmup_seconds=0), ttlSecondsAfterFinished=30)
+        cluster.store.create("jobs", made, manager="test")
+        most = 0
+        for _ in range(40):
+            await cluster.run(0.5)
+            most = max(most, sum(p["status"]["phase"] not in {"Succeeded", "Failed"} for p in cluster.pods()))
+        done = cluster.store.get("jobs", "test", "work")
+        assert most == 2
+        assert done["status"]["succeeded"] == 5
+        assert [c["type"] for c in done["status"]["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+        assert "completionTime" in done["status"]
+        assert "active" not in done["status"]
+        assert all(TRACKING not in p["metadata"].get("finalizers", ()) for p in cluster.pods())
+        counts = [c.object["status"].get("succeeded", 0) for c in watch.take()]
+        assert counts == sorted(counts)
+        await cluster.run(60.0)
+        assert not cluster.store.list("jobs")
+        assert not cluster.pods(), "its pods go with it"
+        assert ("Completed", "Job completed") in events_of(cluster.store, "work")
+
+
+async def test_a_job_that_keeps_failing_gives_up() -> None:
+    cluster = Cluster()
+    cluster.nodes(1)
+    async with cluster:
+        made = job(1, 1, template("work", 1, run_seconds=1, exit_code=1, warmup_seconds=0), backoffLimit=2)
+        cluster.store.create("jobs", made, manager="test")
+        await cluster.run(30.0)
+    status = cluster.store.get("jobs", "test", "work")["status"]
+    assert status["failed"] == 3
+    assert [(c["type"], c["reason"]) for c in status["conditions"]] == [
+        ("FailureTarget", "BackoffLimitExceeded"),
+        ("Failed", "BackoffLimitExceeded"),
+    ]
+
+
+@pytest.mark.parametrize("pause_s", [0.3, 0.7])
+async def test_a_job_controller_that_restarts_counts_every_pod_once(pause_s: float) -> None:
+    cluster = Cluster()
+    cluster.nodes(1)
+    async with cluster:
+        made = job(6, 3, template("work", 1, run_seconds=2, warmup_seconds=0))
+        cluster.store.create("jobs", made, manager="test")
+        for _ in range(40):
+            await cluster.run(pause_s)
+            await cluster.machinery.restart(Jobs)
+        await cluster.run(20.0)
+    assert cluster.store.get("jobs", "test", "work")["status"]["succeeded"] == 6
+    assert len(cluster.pods()) == 6
+
+
+async def test_indexed_pods_carry_their_index() -> None:
+    cluster = Cluster()
+    cluster.nodes(1)
+    async with cluster:
+        cluster.store.create("jobs", job(3, 3, template("work"), completionMode="Indexed"), manager="test")
+        await cluster.run(5.0)
+    indexes = [p["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for p in cluster.pods()]
+    assert sorted(indexes) == ["0", "1", "2"]
