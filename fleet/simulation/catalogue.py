@@ -4,7 +4,7 @@ Data only. One block of 24 nodes is described; larger fleets repeat it. Places a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 BLOCK_NODES = 24
@@ -71,19 +71,10 @@ def _training(
 
 
 def _server(
-    name: str,
-    team: str,
-    image: str,
-    tags: tuple[str, str],
-    product: str,
-    gpus: int,
-    on: Mapping[int, int],
-    **more: object,
+    name: str, team: str, image: str, tags: tuple[str, str], product: str, gpus: int, on: Mapping[int, int]
 ) -> Workload:
     old, new = (f"par-prod/{image}:{tag}" for tag in tags)
-    return Workload(
-        name, Kind.DEPLOYMENT, "inference", team, new, product, gpus, on, previous_image=old, grace_s=45, **more
-    )  # type: ignore[arg-type]  # keyword arguments of Workload, checked by its own construction in the tests
+    return Workload(name, Kind.DEPLOYMENT, "inference", team, new, product, gpus, on, previous_image=old, grace_s=45)
 
 
 def _notebook(person: str, team: str, product: str, gpus: int, on: Mapping[int, int]) -> Workload:
@@ -107,14 +98,24 @@ WORKLOADS: tuple[Workload, ...] = (
         waiting=1, cores=96, memory_gib=768, age_h=0.3, pods_age_h=0.3, grace_s=60, port=29500,
     ),
     _training("vlm-sft-13b", "Vision", 8, {}, 0.12, waiting=1),
-    _server("llm-chat", "Assistant", "llm-server", ("v40", "v41"), "A100", 2, {13: 4, 14: 3, 15: 3, 17: 4},
-            surge=0, unavailable=1, cores=12, memory_gib=180, budget=("maxUnavailable", 2), age_h=24.0 * 120, autoscale=(12, 15)),
-    _server("rerank-api", "Search", "rerank-server", ("2.6.1", "2.7.0"), "H100", 1, {7: 2, 11: 1},
-            surge=1, unavailable=0, budget=("minAvailable", 2), age_h=24.0 * 75, autoscale=(3, 5)),
-    _server("embed-api", "Search", "embedding-server", ("5.1.0", "5.2.3"), "L4", 1, {19: 3, 20: 8, 21: 4, 22: 4, 23: 6},
-            memory_gib=32, budget=("maxUnavailable", "20%"), age_h=24.0 * 210, surge=0, autoscale=(20, 30)),
-    _server("ocr-api", "Documents", "ocr-server", ("1.17.0", "1.18.2"), "L4", 1, {19: 3, 22: 4, 24: 5},
-            memory_gib=24, budget=("minAvailable", "75%"), age_h=24.0 * 33, autoscale=(9, 15)),
+    replace(
+        _server("llm-chat", "Assistant", "llm-server", ("v40", "v41"), "A100", 2, {13: 4, 14: 3, 15: 3, 17: 4}),
+        surge=0, unavailable=1, cores=12, memory_gib=180, budget=("maxUnavailable", 2), age_h=24.0 * 120, autoscale=(12, 15),
+    ),
+    replace(
+        _server("rerank-api", "Search", "rerank-server", ("2.6.1", "2.7.0"), "H100", 1, {7: 2, 11: 1}),
+        surge=1, unavailable=0, budget=("minAvailable", 2), age_h=24.0 * 75, autoscale=(3, 5),
+    ),
+    replace(
+        _server(
+            "embed-api", "Search", "embedding-server", ("5.1.0", "5.2.3"), "L4", 1, {19: 3, 20: 8, 21: 4, 22: 4, 23: 6}
+        ),
+        memory_gib=32, budget=("maxUnavailable", "20%"), age_h=24.0 * 210, surge=0, autoscale=(20, 30),
+    ),
+    replace(
+        _server("ocr-api", "Documents", "ocr-server", ("1.17.0", "1.18.2"), "L4", 1, {19: 3, 22: 4, 24: 5}),
+        memory_gib=24, budget=("minAvailable", "75%"), age_h=24.0 * 33, autoscale=(9, 15),
+    ),
     _notebook("amina", "Language", "A100", 1, {14: 1}),
     _notebook("jonas", "Assistant", "A100", 1, {14: 1}),
     _notebook("lucia", "Speech", "A100", 1, {15: 1}),

@@ -5,6 +5,7 @@ whose owner still exists.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from fleet.simulation.clock import parse_stamp
@@ -31,7 +32,7 @@ class GarbageCollector(Controller):
 
     def watches(self) -> dict[str, Keys]:
         plurals = {*OWNERS.values(), *DEPENDENTS}
-        return {plural: lambda change, plural=plural: self._concerned(plural, change) for plural in plurals}
+        return {plural: partial(self._concerned, plural) for plural in plurals}
 
     def start_keys(self) -> Iterable[str]:
         return [f"{plural}|{key}" for plural in DEPENDENTS for key in self._keys_with_owners(plural)]

@@ -5,7 +5,7 @@ writes. Must not write, and must not know what an object means beyond its owner 
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fleet.simulation.history import Change, Subscription
@@ -177,5 +177,5 @@ class Informers:
             self._informers[plural] = Informer(self._store, plural)
         return self._informers[plural]
 
-    def __iter__(self) -> "Iterable[Informer]":
+    def __iter__(self) -> Iterator[Informer]:
         return iter(list(self._informers.values()))

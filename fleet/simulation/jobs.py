@@ -47,7 +47,8 @@ class Jobs(Controller):
             self._manage(job, active, status)
         self._write(job, status)
         self._release([p for p in pods if podstatus.is_finished(p)])
-        return self._count(key)
+        self._count(key)
+        return None
 
     def _tally(self, job: Object, pods: list[Object]) -> Object:
         """The status before this sync acts: running pods counted, finished ones named as not yet counted."""

@@ -200,7 +200,7 @@ class Kubelet(Controller):
             self._let_go(pod)
             return None
         metadata = pod["metadata"]
-        grace_s = metadata.get("deletionGracePeriodSeconds", 0)
+        grace_s = float(metadata.get("deletionGracePeriodSeconds", 0))
         if (metadata["uid"], "stop") not in self._began:
             asked_at = parse_stamp(metadata["deletionTimestamp"]) - grace_s
             told = pod["status"].get("observedGeneration") == metadata.get("generation")

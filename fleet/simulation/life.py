@@ -145,7 +145,7 @@ class Life:
 
     def _wanted(self, scaler: Object, deployment: Object) -> int:
         """One more or one fewer, drawn back to the middle of the range; no more than fit."""
-        least, most = scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]
+        least, most = int(scaler["spec"]["minReplicas"]), int(scaler["spec"]["maxReplicas"])
         present: int = deployment["spec"]["replicas"]
         grow = self.rng.uniform(least, most) > present
         if grow and not self._fits(deployment):

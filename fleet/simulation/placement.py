@@ -94,9 +94,9 @@ def _expression_holds(expression: Object, labels: dict[str, str]) -> bool:
     value, values = labels.get(expression["key"]), expression.get("values") or []
     match expression["operator"]:
         case "In" | "NotIn" as operator:
-            return (value in values) == (operator == "In")
+            return bool((value in values) == (operator == "In"))
         case "Exists" | "DoesNotExist" as operator:
-            return (value is not None) == (operator == "Exists")
+            return bool((value is not None) == (operator == "Exists"))
         case operator:
             more = value is not None and int(value) > int(values[0])
             less = value is not None and int(value) < int(values[0])

@@ -28,7 +28,7 @@ class Recorder:
         self._rng = rng
         self._known: dict[tuple[str, ...], tuple[str, str, float]] = {}
 
-    def core(
+    def core(  # noqa: PLR0913 -- an event has that many fields, and each call names the few it needs
         self,
         about: Object,
         reason: str,

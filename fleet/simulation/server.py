@@ -94,8 +94,10 @@ class ApiServer:
         """End all watches cleanly and stop listening."""
         if self._server is None or self._serving is None:
             return
-        self.app.cut_streams()
         self._server.should_exit = True
+        while not self._serving.done():
+            self.app.cut_streams()  # again and again: a watch may have been asked for just before
+            await asyncio.wait((self._serving,), timeout=0.02)
         await self._serving
         self._server = self._serving = None
 

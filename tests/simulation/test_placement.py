@@ -23,7 +23,8 @@ Object = dict[str, Any]
     ("text", "cpu", "value"),
     [
         ("8", False, 8), ("250m", True, 250), ("2", True, 2000), ("0.1", True, 100), ("4Gi", False, 4 * 2**30),
-        ("1500Ki", False, 1500 * 1024), ("1k", False, 1000), ("2M", False, 2_000_000), ("100m", False, 1), ("0", False, 0), ("1e3", False, 1000), ("1E", False, 10**18),
+        ("1500Ki", False, 1500 * 1024), ("1k", False, 1000), ("2M", False, 2_000_000), ("100m", False, 1),
+        ("0", False, 0), ("1e3", False, 1000), ("1E", False, 10**18),
     ],
 )  # fmt: skip
 def test_quantities(text: str, cpu: bool, value: int) -> None:
