@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import structlog
 
 from dashboard.feeds import Farewell, Feed, Held, Socket
+from fleet.live import GROUP, PictureError
 
 log = structlog.get_logger(__name__)
 
-GROUP = "picture"
 PULSE_AFTER_S = 1.0  # of the writer's silence; with the tick a page hears something at least every two seconds
 TICK_S = 1.0
 CHECK_SESSIONS_EVERY_S = 10.0  # a session that ended closes its sockets within 30 s: this and one query
@@ -89,8 +89,8 @@ class Hub:
         if self._channel:
             try:
                 await asyncio.wait_for(self._layer.group_discard(GROUP, self._channel), STOP_WITHIN_S)
-            except Exception:
-                log.exception("the channel layer did not let go")
+            except Exception as error:  # noqa: BLE001  (whatever a layer raises that has stopped before us)
+                log.warning("the channel layer was gone before us", reason=repr(error))
             self._channel = ""
 
     def receive(self, message: dict[str, Any]) -> None:
@@ -114,17 +114,17 @@ class Hub:
                 socket.dismiss(ended[socket.session])
 
     async def tick(self) -> None:
-        """What happens without a message: pulses while the writer is silent, another look at the picture where it is missing, and
-        at the sessions."""
-        if self._channel:
-            await self._layer.group_add(GROUP, self._channel)  # the in-memory layer forgets members after a while
+        """What happens without a message: pulses while the writer is silent, another look at the picture where it is missing,
+        and at the sessions. Nothing here that waits may hold the pulses up."""
         self._refresh_all()
         for feed in self._feeds.values():
             if self._now() - feed.pulsed_at >= PULSE_AFTER_S:
                 feed.pulse()
         if self._now() - self._checked_at >= CHECK_SESSIONS_EVERY_S:
             self._checked_at = self._now()
-            await self.check_sessions()
+            self._start(self._check_quietly())
+        if self._channel:
+            await self._layer.group_add(GROUP, self._channel)  # the in-memory layer forgets members after a while
 
     def _start(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
@@ -155,6 +155,12 @@ class Hub:
             except Exception:
                 log.exception("the hub's tick failed; the next one tries again")
 
+    async def _check_quietly(self) -> None:
+        try:
+            await self.check_sessions()
+        except Exception:
+            log.exception("sessions cannot be checked; trying again", after_s=CHECK_SESSIONS_EVERY_S)
+
     def _refresh_all(self) -> None:
         for cluster, feed in self._feeds.items():
             self._refresh_if_stale(cluster, feed)
@@ -169,8 +175,10 @@ class Hub:
         held = None
         try:
             held = await asyncio.to_thread(self._read, cluster)
+        except PictureError as error:
+            log.warning("the picture cannot be read; the next tick tries again", cluster=cluster, reason=str(error))
         except Exception:
-            log.exception("the picture cannot be read; the next tick tries again", cluster=cluster)
+            log.exception("reading the picture failed; the next tick tries again", cluster=cluster)
         finally:
             waiting = self._reading.pop(cluster)
         feed = self._feeds.get(cluster)

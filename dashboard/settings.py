@@ -94,9 +94,13 @@ def database(url: str, folder: Path) -> dict[str, Any]:
 
 
 def _sqlite(folder: Path) -> dict[str, Any]:
+    """A file that only we may read, whatever the folder allows: session keys are in it."""
+    path = folder / "vigie.sqlite3"
+    if not path.exists():
+        path.touch(mode=0o600)
     return {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": folder / "vigie.sqlite3",
+        "NAME": path,
         "OPTIONS": {
             "timeout": 10,
             "transaction_mode": "IMMEDIATE",

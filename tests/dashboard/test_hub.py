@@ -11,6 +11,7 @@ from dashboard import hub as hub_module
 from dashboard.feeds import Farewell, Held, Socket
 from dashboard.hub import Hub
 from fleet.domain.changes import Screen, Version, View
+from fleet.live import PictureError
 from tests.dashboard.pictures import nodes
 
 WITHIN_S = 5
@@ -54,6 +55,7 @@ class World:
         self.gate.set()
         self.ended: dict[str, Farewell] = {}
         self.checks = 0
+        self.checking: asyncio.Event | None = None
         self.layer = Layer()
         self.hub = Hub(self.layer, self.read, self.check, lambda: self.now)
 
@@ -67,6 +69,9 @@ class World:
 
     async def check(self, sessions):
         self.checks += 1
+        if self.checking is not None and self.checks == 1:
+            await self.checking.wait()
+            raise ConnectionError("database is away")
         return {key: why for key, why in self.ended.items() if key in sessions}
 
     def look(self, session: str = "s1", cluster: str = "paris") -> Socket:
@@ -146,10 +151,11 @@ async def test_a_cluster_without_a_picture_is_asked_about_again(world):
     assert (await hear(socket))["t"] == "snapshot"
 
 
-async def test_a_store_that_fails_is_asked_again_and_what_is_known_stays(world):
+@pytest.mark.parametrize("failure", [PictureError("store is away"), KeyError("a mistake of ours")])
+async def test_a_store_that_fails_is_asked_again_and_what_is_known_stays(failure, world):
     socket = world.look()
     await hear(socket)
-    there, world.held["paris"] = world.held["paris"], ConnectionError("store is away")
+    there, world.held["paris"] = world.held["paris"], failure
     world.layer.queue.put_nowait(pulse(Version(1, 9)))
     await until(lambda: world.reads == 2)
     world.now += 2
@@ -189,9 +195,24 @@ async def test_a_session_that_ended_closes_its_sockets_within_30_s_and_no_other(
         world.now += hub_module.TICK_S
         assert waited_s <= 30
         await world.hub.tick()
+        await asyncio.sleep(0)
     assert [await hear(socket) for socket in ended] == [Farewell.SIGNED_OUT] * 2
     assert not other.dismissed.is_set()
     assert world.checks == 1
+
+
+async def test_sessions_that_cannot_be_checked_hold_no_pulse_up_and_are_checked_again(world):
+    socket = world.look("gone")
+    await hear(socket)
+    world.checking = asyncio.Event()
+    world.now += 10
+    await world.hub.tick()
+    assert (await hear(socket))["t"] == "pulse"
+    world.now += 10
+    world.ended["gone"] = Farewell.SIGNED_OUT
+    await world.hub.tick()
+    world.checking.set()
+    await until(socket.dismissed.is_set)
 
 
 async def test_clusters_do_not_wait_for_each_other(world):

@@ -96,4 +96,5 @@ def test_sqlite_is_durable_and_shared(tmp_path):
             for name in ("journal_mode", "synchronous", "foreign_keys")
         }
     connections.close_all()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
     assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
