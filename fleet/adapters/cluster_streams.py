@@ -24,6 +24,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+_JITTER = random.SystemRandom()
+
 LONGEST_MESSAGE = 300  # a 422 quotes the whole object
 
 # What a connection raises; ValueError and AttributeError where the socket was shut down under urllib3's hands.
@@ -165,7 +167,7 @@ class Follower:
             raise PortError("the watch ended at once", retryable=True, reason="short watch")
 
     def _open_watch(self, since: str) -> Any:
-        watch_s = random.uniform(*self._patience.watch_s)  # noqa: S311 - so that not all watches end together
+        watch_s = _JITTER.uniform(*self._patience.watch_s)  # so that not all watches end together
         query = {"watch": "true", "resourceVersion": since, "allowWatchBookmarks": "true"}
         query["timeoutSeconds"] = str(max(1, round(watch_s)))
         try:
@@ -207,7 +209,7 @@ class Pauses:
         """Seconds to wait now; at least what the server wanted."""
         bound_s = min(self._patience.first_pause_s * 2.0**self._failures, self._patience.longest_pause_s)
         self._failures = min(self._failures + 1, 16)
-        pause_s = bound_s * random.uniform(0.5, 1.0)  # noqa: S311 - so that not all streams come back together
+        pause_s = bound_s * _JITTER.uniform(0.5, 1.0)  # so that not all streams come back together
         return max(pause_s, min(wanted_s, self._patience.longest_wait_s))
 
     def reset(self) -> None:

@@ -53,16 +53,19 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 def collect(
-    cluster: KubernetesCluster, count: int, since: str | None = None, kind: Kind = Kind.POD
+    cluster: KubernetesCluster,
+    enough: int | Callable[[Event], bool],
+    since: str | None = None,
+    kind: Kind = Kind.POD,
 ) -> list[Event]:
-    """The first `count` events; at most 10 s."""
+    """That many events, or all until one is enough; at most 10 s."""
     stopping, found = threading.Event(), list[Event]()
     done = threading.Event()
 
     def follow() -> None:
         for event in cluster.follow(kind, since, stopping):
             found.append(event)
-            if len(found) == count:
+            if len(found) == enough if isinstance(enough, int) else enough(event):
                 break
         done.set()
 
