@@ -218,6 +218,7 @@ FRESHNESS: Patterns = {
     "fresh.live": _("Live"),
     "fresh.late": _("Late"),
     "fresh.lost": _("Not connected"),
+    "fresh.stale": _("No new data"),
     "fresh.age": _("data {age} old"),
     "fresh.since": _("No data since {time}, {age} ago."),
     "fresh.as-of": _("as of {time}"),

@@ -182,9 +182,9 @@ def test_a_broken_stream_is_named_and_goes_away(fleet, shown):
 
 
 # --- Age -----------------------------------------------------------------------------------------------------------------------
-def test_old_data_looks_old_and_recovers(fleet, shown):
+def test_old_data_looks_old(fleet, shown):
     page = fleet.page
-    shown.alive = False
+    page.route_web_socket("**/ws/", lambda route: route.close(code=1013))
     page.clock.install()
     page.reload()
     expect(page.locator(".live b")).to_have_text("Live")
@@ -200,19 +200,17 @@ def test_old_data_looks_old_and_recovers(fleet, shown):
     expect(page.get_by_text("Needed attention")).to_be_visible()
     banner = page.locator(".lost")
     expect(banner).to_contain_text("No data since")
+    expect(banner).to_contain_text("1 min ago.")
     expect(banner.get_by_role("button", name="Try now")).to_be_visible()
     expect(page.locator(".live [role=status]")).to_have_text("Not connected")
     card(page, "node-05").locator("a").click(trial=True)  # links still work
-    # Sockets that a clock which jumps gave up at once; nothing else may have been said.
-    assert all("closed before the connection is established" in error for error in fleet.errors)
-    fleet.errors.clear()
 
 
 def test_an_old_picture_is_old_from_the_first_second(visit, served):
     served.at_offset_s = 100
     served.show(demo.now())
     page = visit().enter()
-    expect(page.locator(".live b")).to_have_text("Not connected")
+    expect(page.locator(".live b")).to_have_text("No new data")
     expect(page.locator(".lost")).to_contain_text("Connected, but nothing new comes from the cluster.")
     served.at_offset_s = 0
     served.pulse()

@@ -48,7 +48,7 @@ export function freshness(root, context) {
   function turn(next, at) {
     state = next;
     mark(root, "data-live", next);
-    write(word, say(`fresh.${next}`), words, now(), { flash: false });
+    write(word, say(wordOf(next)), words, now(), { flash: false });
     main.toggleAttribute("data-stale", next === "lost");
     banner.toggleAttribute("hidden", next !== "lost");
     for (const button of main.querySelectorAll("[data-changes]")) {
@@ -66,13 +66,22 @@ export function freshness(root, context) {
     const next = connection.connected ? say("fresh.silent") : pause === null ? say("fresh.trying") : say("fresh.retry", { age: words.age(pause) });
     write(retry, next, words, now(), { flash: false });
     again.toggleAttribute("hidden", connection.connected);
+    write(word, say(wordOf("lost")), words, now(), { flash: false });
     context.broadcast("lost", at);
+  }
+
+  /**
+   * A page that is connected to a Vigie that hears nothing itself is not "not connected".
+   * @param {Freshness} found
+   */
+  function wordOf(found) {
+    return found === "lost" && connection.connected ? "fresh.stale" : `fresh.${found}`;
   }
 
   /** The state word aloud, at most every 10 s. */
   function speak() {
     if (state === spoken || now() - spokenAt < SPEAK_EVERY_S) return;
     [spoken, spokenAt] = [state, now()];
-    aloud.textContent = words.plain(say(`fresh.${state}`), now());
+    aloud.textContent = words.plain(say(wordOf(state)), now());
   }
 }
