@@ -70,17 +70,25 @@ class Application:
             return
         if scope["type"] != "http":
             return
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         try:
             request = Request.from_scope(dict(scope), await _body(receive))
-            await self._handle(request, receive, send)
+            await self._handle(request, receive, sending)
         except ApiError as error:
             await _send(send, refusal(error))
         except BrokenStreamError:
             raise
         except Exception as error:
             log.exception("request failed", method=scope["method"], path=scope["path"])
-            failed = ApiError(500, "InternalError", f"Internal error occurred: {error}", {})
-            await _send(send, refusal(failed))
+            if not begun:
+                failed = ApiError(500, "InternalError", f"Internal error occurred: {error}", {})
+                await _send(send, refusal(failed))
             raise
 
     async def _handle(self, request: Request, receive: Receive, send: Send) -> None:

@@ -137,14 +137,14 @@ def intersect(one: Tree, other: Tree) -> Tree:
     for name, child in one.items():
         if name in other:
             shared = intersect(child, other[name])
-            if shared or not child or not other[name]:
+            if shared or (not child and not other[name]):
                 both[name] = shared
     return both
 
 
 def tracked(obj: Object) -> Object:
     """The parts of an object whose fields have owners."""
-    kept = {k: v for k, v in obj.items() if k not in {"kind", "apiVersion", "metadata"}}
+    kept = {k: v for k, v in obj.items() if k not in {"kind", "apiVersion", "metadata"} and v != {}}
     hidden = UNTRACKED["metadata"]
     metadata = {k: v for k, v in obj.get("metadata", {}).items() if k not in hidden}
     return {"metadata": metadata, **kept} if metadata else kept

@@ -55,9 +55,14 @@ def _unknown(kind: str, value: Any, path: str) -> list[str]:
 
 
 def without_unknown(kind: str, value: Any) -> Any:
-    """A copy that lacks what the kind does not have: the server drops it silently or with a warning."""
-    if value is None or kind == "":
+    """A copy that lacks what the kind does not have: the server drops it silently or with a warning.
+
+    Quantities that came as numbers become text, as the server shows them.
+    """
+    if value is None:
         return value
+    if kind == "q" and isinstance(value, int | float):
+        return str(value)
     if kind[0] == "[" and isinstance(value, list):
         return [without_unknown(kind[1:], v) for v in value]
     if kind[0] == "{" and isinstance(value, dict):

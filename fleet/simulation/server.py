@@ -23,6 +23,7 @@ from fleet.simulation.store import Store
 
 ADDRESS = "127.0.0.1"
 STOP_WITHIN_S = 2
+LAST_WORDS_S = 0.5  # for answers under way when the server stops
 ADMIN = User("admin", (MASTERS, AUTHENTICATED))
 READER = User("reader", ("fleet-readers", AUTHENTICATED))
 
@@ -95,11 +96,22 @@ class ApiServer:
         if self._server is None or self._serving is None:
             return
         self._server.should_exit = True
+        loop = asyncio.get_running_loop()
+        abort_at = loop.time() + LAST_WORDS_S
         while not self._serving.done():
             self.app.cut_streams()  # again and again: a watch may have been asked for just before
+            if loop.time() >= abort_at:
+                self._abort()
             await asyncio.wait((self._serving,), timeout=0.02)
         await self._serving
         self._server = self._serving = None
+
+    def _abort(self) -> None:
+        """Drop connections: idle clients do not answer the end of TLS, and asyncio would wait half a minute for them."""
+        assert self._server is not None  # noqa: S101 -- called while stopping
+        for connection in list(self._server.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
 
     def kubeconfig(self, context: str = "rehearsal", user: User = ADMIN, namespace: str = "default") -> str:
         """A kubeconfig (YAML) with a new token for `user`."""

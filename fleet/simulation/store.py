@@ -11,13 +11,13 @@ import builtins
 import random
 import uuid
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from fleet.simulation import apply, defaults, managed_fields, refusals, validation
+from fleet.simulation import apply, defaults, deletion, managed_fields, refusals, validation
 from fleet.simulation.clock import Clock
+from fleet.simulation.deletion import timestamp
 from fleet.simulation.history import Change, Record, Shelf, Subscription
 from fleet.simulation.refusals import ApiError
 from fleet.simulation.resources import RESOURCES, SERVED, Resource
@@ -37,11 +37,6 @@ COUNTED = frozenset({
     "endpointslices", "replicationcontrollers", "ingresses", "networkpolicies", "horizontalpodautoscalers",
     "customresourcedefinitions", "flowschemas", "prioritylevelconfigurations", "priorityclasses",
 })  # fmt: skip
-
-
-def timestamp(at: float) -> str:
-    """Seconds since 1970 as Kubernetes writes them (whole seconds, UTC)."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def key_of(namespace: str | None, name: str) -> str:
@@ -109,7 +104,7 @@ class Store:
         resource = RESOURCES[plural]
         new = self._draft(resource, obj)
         metadata = new["metadata"]
-        self._name(metadata)
+        self._name(resource, metadata)
         self._check_namespace(resource, metadata)
         key = key_of(metadata.get("namespace"), metadata["name"])
         self._prepare(resource, new)
@@ -206,12 +201,9 @@ class Store:
             raise refusals.precondition_failed(
                 resource, name, "ResourceVersion", resource_version, metadata["resourceVersion"]
             )
-        doomed = self._doomed(resource, record, grace_s, propagation)
+        doomed = deletion.marked(resource, record.copy(), self.clock.now(), grace_s, propagation)
         key = key_of(namespace, name)
-        final = not doomed["metadata"].get("finalizers") and not doomed["metadata"]["deletionGracePeriodSeconds"]
-        if plural == "namespaces" and doomed["spec"].get("finalizers"):
-            doomed["status"] = {**doomed.get("status", {}), "phase": "Terminating"}
-            final = False
+        final = deletion.is_final(resource, doomed)
         terminating = "deletionTimestamp" in metadata
         if doomed != record.object and (not final or terminating):
             shown = self._commit(resource, "MODIFIED", key, doomed, dry_run=dry_run)
@@ -259,9 +251,10 @@ class Store:
         head = {"kind": stored.kind, "apiVersion": stored.api_version, "metadata": metadata}
         return {**head, **copied}
 
-    def _name(self, metadata: Object) -> None:
+    def _name(self, resource: Resource, metadata: Object) -> None:
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + self._suffix()
+        validation.check_name(resource, metadata)
 
     def _suffix(self) -> str:
         return "".join(self.random.choices(NAME_LETTERS, k=5))
@@ -345,25 +338,6 @@ class Store:
         if not subresource:
             defaults.fill_update(resource, old, new)
 
-    def _doomed(self, resource: Resource, record: Record, grace_s: int | None, propagation: str) -> Object:
-        """The object as a deletion request leaves it."""
-        obj = record.copy()
-        metadata = obj["metadata"]
-        grace = _grace(resource, obj, grace_s)
-        now = self.clock.now()
-        if "deletionTimestamp" not in metadata:
-            metadata["deletionTimestamp"] = timestamp(now + grace)
-            metadata["deletionGracePeriodSeconds"] = grace
-            if "generation" in metadata:
-                metadata["generation"] += 1
-        elif grace_s is not None and grace < metadata["deletionGracePeriodSeconds"]:
-            metadata["deletionTimestamp"] = timestamp(now + grace)
-            metadata["deletionGracePeriodSeconds"] = grace
-        finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation)
-        if finalizer and finalizer not in metadata.get("finalizers", ()):
-            metadata["finalizers"] = [*metadata.get("finalizers", ()), finalizer]
-        return obj
-
     def _commit(self, resource: Resource, kind: str, key: str, new: Object, *, dry_run: bool = False) -> Object:
         if dry_run:
             return new
@@ -371,15 +345,6 @@ class Store:
         new["metadata"]["resourceVersion"] = str(self.resource_version)
         self.shelf(resource.plural).put(kind, key, Record(new, self.resource_version))
         return new
-
-
-def _grace(resource: Resource, obj: Object, asked_s: int | None) -> int:
-    """Seconds of grace: only a bound pod that has not finished has any."""
-    spec, phase = obj.get("spec", {}), obj.get("status", {}).get("phase")
-    if resource.plural != "pods" or not spec.get("nodeName") or phase in {"Succeeded", "Failed"}:
-        return 0
-    default: int = spec.get("terminationGracePeriodSeconds", 30)
-    return default if asked_s is None else asked_s
 
 
 def _restore_field(old: Object, new: Object, field: str) -> None:

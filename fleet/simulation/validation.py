@@ -59,6 +59,13 @@ STATEFUL_SET_CHANGEABLE = frozenset({
 })  # fmt: skip
 
 
+def check_name(resource: Resource, metadata: Object) -> None:
+    """ApiError 422 for an object that has no name."""
+    if not metadata.get("name"):
+        causes = [required_value("metadata.name", "name or generateName is required")]
+        raise invalid(_named(resource), "", causes)
+
+
 def check_create(resource: Resource, obj: Object) -> None:
     """ApiError 422."""
     causes = _metadata(resource, obj["metadata"])
@@ -94,9 +101,7 @@ def check_update(resource: Resource, old: Object, new: Object, subresource: str)
 
 
 def _metadata(resource: Resource, metadata: Object) -> list[Cause]:
-    name = metadata.get("name", "")
-    if not name:
-        return [required_value("metadata.name", "name or generateName is required")]
+    name = metadata["name"]
     if resource.plural in FREE_NAMES:
         return []
     pattern, words = SUBDOMAIN, BAD_SUBDOMAIN

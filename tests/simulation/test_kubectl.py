@@ -46,7 +46,7 @@ class Kubectl:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    rehearsal = Rehearsal(nodes=6, lively=False)
+    rehearsal = Rehearsal(nodes=6, pace=0)
     rehearsal.store.create("namespaces", {"metadata": {"name": "test"}}, manager="test")
     web = deployment("web", 2, template("web", gpus=1, warmup_seconds=0))
     rehearsal.store.create("deployments", web, manager="test")
