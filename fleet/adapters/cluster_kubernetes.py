@@ -5,6 +5,7 @@ stay unused. Must not decide what an answer means for a stream (`cluster_streams
 log or an error.
 """
 
+import os
 import socket
 import threading
 import weakref
@@ -67,14 +68,15 @@ _NAMESPACE = Decoder(_Namespace)
 
 
 class ApiServer:
-    """Requests to one API server, from any thread. Its client is made at the first one: a broken kubeconfig is trouble like any
-    other, and may be mended."""
+    """Requests to one API server, from any thread. Its client is made at the first one, and anew whenever the kubeconfig was
+    written: a broken one is trouble like any other and may be mended, and credentials are replaced in place."""
 
     def __init__(self, name: str, kubeconfig: str | None, patience: Patience) -> None:
         self.name = name
         self._kubeconfig, self._patience = kubeconfig, patience
         self._lock = threading.Lock()
         self._client: client.ApiClient | None = None
+        self._made_of: object = None  # the state of the kubeconfig that the client was made of
         self._sockets = _Sockets()
 
     def read(self, path: str, query: Mapping[str, str] | None = None, within_s: float | None = None) -> bytes:
@@ -132,7 +134,7 @@ class ApiServer:
         """Connection pools, address and headers. May run the kubeconfig's credential plugin, so one thread at a time."""
         with self._lock:
             try:
-                self._client = api = self._client or self._configure()
+                api = self._current()
                 _, url, headers, *_ = api.param_serialize(
                     "GET",
                     path,
@@ -144,6 +146,13 @@ class ApiServer:
                 message = f"the credentials cannot be loaded ({type(error).__name__})"
                 raise PortError(message, retryable=True, reason="credentials") from None
             return api.rest_client.pool_manager, url, headers
+
+    def _current(self) -> client.ApiClient:
+        paths = filter(None, (self._kubeconfig or "").split(os.pathsep))
+        found = [(s.st_mtime_ns, s.st_size, s.st_ino) for s in map(os.stat, map(os.path.expanduser, paths))]
+        if self._client is None or found != self._made_of:
+            self._client, self._made_of = self._configure(), found
+        return self._client
 
     def _configure(self) -> client.ApiClient:
         settings = client.Configuration()
