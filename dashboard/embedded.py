@@ -14,6 +14,10 @@ from types import FrameType
 import uvicorn
 
 
+# A page sends a few words; the default would let anybody make us hold 16 MB for each socket.
+WS_MAX_BYTES = 65_536
+
+
 class Server(uvicorn.Server):
     """A web server that tells every waiting task to stop before it begins to stop itself."""
 
@@ -52,6 +56,7 @@ async def serve(host: str, port: int) -> None:
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2,
+        ws_max_size=WS_MAX_BYTES,
     )
     live.attach(asyncio.get_running_loop())
     background = celery.Background()

@@ -136,7 +136,7 @@ def up(start: Start, supervisor: Supervisor) -> int:
             supervisor.run(child)
         if not ready(start, supervisor):
             return 0 if supervisor.stopping else 1
-        running.write(start.home, address=start.address, env=shareable(env))
+        running.write(start.home, address=start.address, env=marker(env))
         try:
             say(f"Ready after {time.monotonic() - begin:.1f} s.")
             welcome(start, people)
@@ -195,9 +195,9 @@ def environment(start: Start) -> dict[str, str]:
     return env | {"REDIS_URL": start.redis_url} if start.redis_url else env
 
 
-def shareable(env: dict[str, str]) -> dict[str, str]:
-    """What `manage.py token` and the like need to find this instance; the Redis and database addresses hold passwords."""
-    return {k: v for k, v in env.items() if k.startswith("VIGIE_")}
+def marker(env: dict[str, str]) -> dict[str, str]:
+    """What `manage.py token` and the like need to find this instance."""
+    return {k: v for k, v in env.items() if k.startswith("VIGIE_") or k == "DATABASE_URL"}
 
 
 def shown(path: Path) -> Path:
@@ -248,7 +248,7 @@ def processes(start: Start, env: dict[str, str]) -> list[Child]:
             "--port",
             str(start.port),
         ),
-        *("--no-access-log", "--timeout-graceful-shutdown", "2", "--no-server-header"),
+        *("--no-access-log", "--timeout-graceful-shutdown", "2", "--no-server-header", "--ws-max-size", "65536"),
     ]
     celery = [python, "-m", "celery", "-A", "dashboard.celery"]
     workers = [Child(queue, [*celery, "worker", "-Q", queue, *WORKER_OPTIONS], env) for queue in QUEUES]
@@ -302,6 +302,10 @@ def probe(start: Start) -> tuple[int, str]:
 def welcome(start: Start, people: dict[str, str], write: Callable[[str], None] = print) -> None:
     write("")
     write(f"  Vigie    {start.address}")
+    if not start.loopback:
+        write(
+            "           behind a TLS proxy that sets X-Forwarded-Proto; over plain HTTP every page answers with a redirect"
+        )
     if start.rehearsal:
         write("  sign in  " + ", ".join(REHEARSAL_ACCOUNTS) + "   (password = name)")
         write(f"  kubectl  KUBECONFIG={shown(start.home / 'kubeconfig')} kubectl get nodes")

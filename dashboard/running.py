@@ -1,6 +1,6 @@
 """The marker of the instance that runs, so that `manage.py token` and `manage.py user` find it without environment variables.
 
-Owns `.vigie/running.json` and nothing in it but what anybody on this machine may know: no secret, no address with a password.
+Owns `.vigie/running.json`, which only its owner may read: the address of the database may hold a password.
 Must not import Django: the launcher uses it before there are settings.
 """
 
@@ -31,7 +31,8 @@ def write(home: Path | str, *, address: str, env: Mapping[str, str], state: Path
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     marker = {"home": str(home), "pid": os.getpid(), "address": address, "env": dict(env)}
     fresh = state / f"{FILE_NAME}.{os.getpid()}"
-    fresh.write_text(json.dumps(marker, indent=1) + "\n")
+    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
+        file.write(json.dumps(marker, indent=1) + "\n")
     fresh.replace(state / FILE_NAME)
 
 

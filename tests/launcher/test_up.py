@@ -212,7 +212,9 @@ def test_processes_on_redis(with_redis):
 def test_no_secret_on_a_command_line_or_in_the_marker(with_redis):
     lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in with_redis.children.values()]
     assert not any("redis://" in line or "requirepass" in line for line in lines)
-    assert "redis://" not in (with_redis.state / "running.json").read_text()
+    marker = with_redis.state / "running.json"
+    assert "redis://" not in marker.read_text()
+    assert marker.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("name", ["watch", "redis", "beat"])
