@@ -13,7 +13,6 @@ from types import FrameType
 
 import uvicorn
 
-
 # A page sends a few words; the default would let anybody make us hold 16 MB for each socket.
 WS_MAX_BYTES = 65_536
 
