@@ -72,7 +72,7 @@ def fleet(request: HttpRequest, cluster: str) -> HttpResponse:
     row = snapshot.fleet.get("fleet", FleetRow())
     groups = [_group(group, state, product) for group in fleet_panel.groups(snapshot.nodes.values())]
     shown = sum(len(group["cards"]) - group["hidden_cards"] for group in groups)
-    entries = attention.entries(snapshot.attention, published.pulse.trouble)
+    entries = attention.entries(snapshot.attention, _broken(published.pulse))
     return page(
         request,
         "fleet.html",
@@ -95,6 +95,12 @@ def fleet(request: HttpRequest, cluster: str) -> HttpResponse:
             **BLANKS,
         },
     )
+
+
+def _broken(pulse: live.Pulse) -> list[tuple[str, str, float]]:
+    """The streams that are broken, with the moment since when: a page may be looked at for long."""
+    now = int(time.time())
+    return [(kind, reason, now - int(for_s)) for kind, reason, for_s in pulse.trouble]
 
 
 def _group(group: fleet_panel.Group, state: str, product: str) -> dict[str, Any]:

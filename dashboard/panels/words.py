@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.utils import timezone
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as translate
 from django.utils.translation import gettext_noop
@@ -66,7 +66,7 @@ def html(value: Value, now: float) -> SafeString:
 
 def _markup(piece: str | Age | Clock, now: float) -> str:
     if isinstance(piece, str):
-        return conditional_escape(piece)
+        return escape(piece)
     stamp = datetime.fromtimestamp(piece.at, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     hook = "age" if isinstance(piece, Age) else "clock"
     words = spoken(piece, now)

@@ -143,6 +143,14 @@ def test_the_fleet_page_speaks_french(get):
         assert words in html, words
 
 
+def test_a_broken_stream_leads_the_attention_list(get, shown):
+    shown.pulse(trouble=(("pods", "the server answers 500", 125.0),))
+    html = get().content.decode()
+    first = html.split('class="att"')[1]
+    assert "Changes of pods do not arrive" in first
+    assert ">2 min</time>" in first
+
+
 def test_an_empty_cluster_is_a_page_too(get, shown):
     shown.publish(msgspec.structs.replace(EMPTY, fleet={"fleet": FleetRow()}))
     html = get().content.decode()
