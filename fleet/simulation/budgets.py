@@ -42,7 +42,7 @@ class Budgets(Controller):
         pod = change.object
         namespace = pod["metadata"]["namespace"]
         budgets = self.informers["poddisruptionbudgets"].indexed("namespace", namespace)
-        matching = sorted(key_of(b) for b in budgets if selects(b, pod))
+        matching = sorted(key_of(b) for b in budgets if _chosen(b, [pod]))
         if len(matching) > 1 and change.type != "DELETED":
             names = ", ".join(split_key(k)[1] for k in matching)
             chosen = split_key(matching[0])[1]
@@ -56,7 +56,7 @@ class Budgets(Controller):
         if budget is None or "deletionTimestamp" in budget["metadata"]:
             return None
         namespace = budget["metadata"]["namespace"]
-        pods = [p for p in self.informers["pods"].indexed("namespace", namespace) if selects(budget, p)]
+        pods = _chosen(budget, self.informers["pods"].indexed("namespace", namespace))
         if not pods:
             self._tell(budget, "NoPods", "No matching pods found")
         try:
@@ -173,13 +173,13 @@ class Budgets(Controller):
         self.recorder.core(about, reason, message, component=self.name, kind=kind)
 
 
-def selects(budget: Object, pod: Object) -> bool:
+def _chosen(budget: Object, pods: list[Object]) -> list[Object]:
+    """The pods that the budget selects."""
     selector = budget["spec"].get("selector")
-    return selector is not None and _parsed(_text(selector)).matches(pod["metadata"].get("labels") or {})
-
-
-def _text(selector: Object) -> str:
-    return msgspec.json.encode(selector).decode()
+    if selector is None:
+        return []
+    parsed = _parsed(msgspec.json.encode(selector).decode())
+    return [p for p in pods if parsed.matches(p["metadata"].get("labels") or {})]
 
 
 @lru_cache(maxsize=4096)

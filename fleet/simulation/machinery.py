@@ -19,6 +19,7 @@ from fleet.simulation.heartbeats import Heartbeats
 from fleet.simulation.informer import Informer
 from fleet.simulation.jobs import Jobs
 from fleet.simulation.kubelet import Kubelet
+from fleet.simulation.namespaces import NamespaceDefaults
 from fleet.simulation.node_lifecycle import NodeLifecycle
 from fleet.simulation.replicasets import ReplicaSets
 from fleet.simulation.scheduler import Scheduler
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 PROCESSES: dict[str, tuple[type[Controller], ...]] = {
     "kube-controller-manager": (
         NodeLifecycle, Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, EndpointSlices, Budgets,
-        GarbageCollector, EventExpiry,
+        GarbageCollector, EventExpiry, NamespaceDefaults,
     ),
     "kube-scheduler": (Scheduler,),
     "kubelet": (Kubelet, Heartbeats),

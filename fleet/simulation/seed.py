@@ -33,6 +33,7 @@ from fleet.simulation.hardware import MODELS, Place
 from fleet.simulation.heartbeats import lease_of
 from fleet.simulation.informer import Informers, key_of
 from fleet.simulation.jobs import Jobs, job_pod
+from fleet.simulation.namespaces import NamespaceDefaults
 from fleet.simulation.node_lifecycle import NodeLifecycle
 from fleet.simulation.ownership import HASH_LETTERS, pod_from_template, template_hash
 from fleet.simulation.recorder import Recorder
@@ -145,11 +146,10 @@ class Seed:
 
     def _namespaces(self) -> None:
         self._at(400 * 24 * HOUR_S)
-        for name in (*NAMESPACES, "default", "kube-system"):
-            if name in NAMESPACES:
-                self.store.create("namespaces", {"metadata": {"name": name}}, manager=PEOPLE)
-            account = {"metadata": {"name": "default", "namespace": name}}
-            self.store.create("serviceaccounts", account, manager="kube-controller-manager")
+        for name in NAMESPACES:
+            self.store.create("namespaces", {"metadata": {"name": name}}, manager=PEOPLE)
+        for namespace in self.informers["namespaces"].all():
+            self._settle(NamespaceDefaults, key_of(namespace))
 
     def _node(self, place: Place) -> None:
         age_s = self.rng.uniform(60, 300) * 24 * HOUR_S
@@ -271,14 +271,13 @@ class Seed:
             self._deployment(workload, where)
 
     def _wait(self) -> None:
-        """What has no node yet has been told why."""
+        """What has no node yet has been told why; that is recent enough for its event to be there still."""
+        scheduler = Scheduler(self._process)
+        scheduler.recorder = Recorder(self.store, self.clock, self.rng)
+        scheduler.start_keys()
         for pod in self.informers["pods"].all():
             if not pod["spec"].get("nodeName"):
                 self._at(self.now - _created_at(pod))
-                scheduler = self._controllers.get(Scheduler)
-                if scheduler is None:
-                    scheduler = self._controllers[Scheduler] = Scheduler(self._process)
-                    scheduler.start_keys()
                 scheduler.sync(key_of(pod))
 
     def _change(self, plural: str, obj: Object, fn: Callable[[Object], None]) -> None:
@@ -305,7 +304,7 @@ class Seed:
         does = behaviour(pod)
         started_at = min(self.now - 1, created_at + does.pull_s)
         ready_at = min(self.now, started_at + does.warmup_s)
-        pod["status"] = podstatus.creating(pod, place.address, created_at)
+        pod["status"] |= {"startTime": stamp(created_at), "hostIP": place.address, "hostIPs": [{"ip": place.address}]}
         ip = place.address if pod["spec"].get("hostNetwork") else self._ip(place)
         pod["status"] = podstatus.running(pod, ip, started_at, ready=True, ready_at=ready_at)
         self.store.restore("pods", pod, own=False)

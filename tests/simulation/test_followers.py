@@ -215,3 +215,15 @@ async def test_events_live_for_an_hour() -> None:
         assert cluster.store.list("events")
         await cluster.run(200.0)
         assert not cluster.store.list("events")
+
+
+async def test_every_namespace_gets_its_service_account_again_and_again() -> None:
+    cluster = Cluster()
+    async with cluster:
+        cluster.store.create("namespaces", {"metadata": {"name": "new"}}, manager="test")
+        await cluster.run(1.0)
+        first = cluster.store.get("serviceaccounts", "new", "default")["metadata"]["uid"]
+        assert cluster.store.get("configmaps", "new", "kube-root-ca.crt")
+        cluster.store.delete("serviceaccounts", "new", "default")
+        await cluster.run(1.0)
+        assert cluster.store.get("serviceaccounts", "new", "default")["metadata"]["uid"] != first

@@ -1,6 +1,7 @@
 """Runs the rehearsal cluster: a Kubernetes API with a living GPU fleet behind it, on loopback, until it is told to stop."""
 
 import asyncio
+import gc
 import signal
 from argparse import ArgumentParser
 from pathlib import Path
@@ -42,6 +43,7 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         rehearsal = Rehearsal(seed, RealClock(speed), nodes, more["pods"])
+        gc.freeze()  # the seeded fleet lives as long as the process: never search it for garbage
         async with listening(rehearsal, home, port) as server:
             self.stdout.write(f"ready {server.url}")
             self.stdout.flush()
