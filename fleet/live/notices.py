@@ -64,7 +64,8 @@ class Notices:
             asyncio.run_coroutine_threadsafe(sending, loop).add_done_callback(self._done)
         except RuntimeError as error:  # the loop is closed: the web server has stopped before us
             sending.close()
-            self._waiting -= 1
+            with self._lock:
+                self._waiting -= 1
             self._failed(str(error))
 
     async def _send(self, notice: Mapping[str, Any]) -> None:

