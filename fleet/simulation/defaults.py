@@ -38,6 +38,14 @@ def fill_update(resource: Resource, old: Object, new: Object) -> None:
                 new["spec"].setdefault(field, old["spec"][field])
 
 
+def allot_address(service: Object, address: str) -> None:
+    """Give a service its cluster IP, unless it has one, wants none, or stands for another name."""
+    spec = service["spec"]
+    if spec["type"] != "ExternalName":
+        _defaulted(spec, clusterIP=address)
+        _defaulted(spec, clusterIPs=[spec["clusterIP"]])
+
+
 def bind(pod: Object, node: str, node_object: Object | None, at: str) -> None:
     """Put a pod on a node, as the binding subresource does; `at` is an RFC 3339 time."""
     pod["spec"]["nodeName"] = node

@@ -259,6 +259,15 @@ class Store:
     def _suffix(self) -> str:
         return "".join(self.random.choices(NAME_LETTERS, k=5))
 
+    def _free_address(self) -> str:
+        """A cluster IP that no service has."""
+        taken = {r.object["spec"].get("clusterIP") for r in self.shelf("services").records.values()}
+        while True:
+            number = self.random.randrange(256, 256 * 256 - 256)
+            address = f"10.96.{number >> 8}.{number & 255}"
+            if address not in taken:
+                return address
+
     def _check_namespace(self, resource: Resource, metadata: Object) -> None:
         if not resource.namespaced:
             metadata.pop("namespace", None)
@@ -283,6 +292,8 @@ class Store:
             metadata["generation"] = 1
         priority_classes = self.shelf("priorityclasses").records if resource.plural == "pods" else {}
         defaults.fill(resource, new, self._suffix, {k: r.object for k, r in priority_classes.items()})
+        if resource.plural == "services":
+            defaults.allot_address(new, self._free_address())
 
     def _replace(
         self,

@@ -169,6 +169,8 @@ def _strategy(strategy: Object) -> list[Cause]:
     surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
     causes = _count_or_percent(f"{below}.maxUnavailable", unavailable)
     causes += _count_or_percent(f"{below}.maxSurge", surge)
+    if isinstance(unavailable, str) and PERCENT.fullmatch(unavailable) and int(unavailable[:-1]) > 100:
+        causes.append(invalid_value(f"{below}.maxUnavailable", unavailable, "must not be greater than 100%"))
     if surge in {0, "0%"} and unavailable in {0, "0%"}:
         shown = 0 if unavailable == 0 else unavailable
         causes.append(invalid_value(f"{below}.maxUnavailable", shown, "may not be 0 when `maxSurge` is 0"))

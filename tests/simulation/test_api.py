@@ -370,6 +370,7 @@ class TestValidation:
             ),
             ({"strategy": {"type": "Recreate", "rollingUpdate": {}}}, "spec.strategy.rollingUpdate"),
             ({"strategy": {"rollingUpdate": {"maxSurge": "x%"}}}, "spec.strategy.rollingUpdate.maxSurge"),
+            ({"strategy": {"rollingUpdate": {"maxUnavailable": "150%"}}}, "spec.strategy.rollingUpdate.maxUnavailable"),
             ({"replicas": -1}, "spec.replicas"),
             ({"progressDeadlineSeconds": 5, "minReadySeconds": 10}, "spec.progressDeadlineSeconds"),
             ({"selector": {"matchLabels": {"app": "other"}}}, "spec.template.metadata.labels"),
@@ -417,8 +418,9 @@ class TestValidation:
         labels = {"app": "other"}
         change = {"spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}}
         assert causes(await api.patch(f"{DEPLOYMENTS}/web", change)) == [("FieldValueInvalid", "spec.selector")]
-        service = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}], "clusterIP": "10.0.0.1"}}
-        await api.post("/api/v1/namespaces/test/services", service)
+        service = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+        made = await api.post("/api/v1/namespaces/test/services", service)
+        assert made.json()["spec"]["clusterIPs"] == [made.json()["spec"]["clusterIP"]]
         moved = await api.patch("/api/v1/namespaces/test/services/web", {"spec": {"clusterIP": "10.0.0.2"}})
         assert causes(moved) == [("FieldValueInvalid", "spec.clusterIPs[0]")]
 
