@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 30.0
+LASTING = 4  # failures in a row after which somebody should know
 TURN = 50  # objects that one controller looks at before others have their turn
 
 
@@ -193,5 +194,6 @@ class Controller:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2**failures)
-        logger.debug("%s tries %s again in %.2f s: %s", self.name, key, delay_s, error)
+        level = logging.WARNING if failures == LASTING else logging.DEBUG  # conflicts come and go
+        logger.log(level, "%s tries %s again in %.2f s: %s", self.name, key, delay_s, error)
         self.queue.add(key, delay_s)

@@ -5,6 +5,7 @@ writes. Must not write, and must not know what an object means beyond its owner 
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -78,6 +79,8 @@ class Informer:
         self._handlers: list[Handler] = []
         self._subscription: Subscription
         self._listed = False
+        self._untold: deque[Change] = deque()
+        self._telling = False
 
     def on_change(self, handler: Handler) -> Callable[[], None]:
         """Call `handler` with every later change, in order; returns what ends that."""
@@ -112,9 +115,24 @@ class Informer:
             return
         for change in changes:
             self._apply(change)
-        for change in changes:
-            for handler in list(self._handlers):
-                handler(change)
+        self._untold.extend(changes)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell the handlers, in order even when one of them reads and so takes in later changes."""
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                change = self._untold.popleft()
+                for handler in list(self._handlers):
+                    try:
+                        handler(change)
+                    except Exception:
+                        logger.exception("a handler of %s failed on %s", self.plural, change.key)
+        finally:
+            self._telling = False
 
     async def run(self) -> None:
         """Keep up with the store for as long as the task lives, so that handlers hear of changes at once."""

@@ -47,7 +47,7 @@ Object = dict[str, Any]
 HOUR_S = 3600.0
 PEOPLE = "kubectl-client-side-apply"
 FILLER = Workload(
-    "web", Kind.DEPLOYMENT, "web", "Portal", "par-prod/node-exporter:web-1", "L4", 0, cores=1, memory_gib=1, pods_age_h=30.0
+    "web", Kind.DEPLOYMENT, "web", "Portal", "par-prod/web:1", "L4", 0, cores=1, memory_gib=1, pods_age_h=30.0
 )  # fmt: skip
 
 
