@@ -116,11 +116,13 @@ class Writer:
                 due.pulse.restart()
             self._publish()
         except PictureError as error:
-            log.warning("the picture is away", cluster=self.cluster.name, reason=str(error))
-            self.shown = (
-                None  # whether the last call took effect is unknown, so the next one sends everything
-            )
+            if not due.away:
+                log.warning("the picture is away", cluster=self.cluster.name, reason=str(error))
+            # Whether the last call took effect is unknown, so the next one sends everything.
+            self.shown, due.away = None, True
             due.retry.restart()
+        else:
+            due.away = False
 
     def _renew(self, lease: Lease) -> None:
         if not self.picture.renew(lease):
@@ -320,3 +322,4 @@ class _Due:
         self.renewal = _Timer(pace.renew_s)
         self.pulse = _Timer(pace.pulse_s, passed=True)
         self.retry = _Timer(pace.away_s, passed=True)
+        self.away = False  # the picture could not be reached, and the log knows

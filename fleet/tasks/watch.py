@@ -26,8 +26,13 @@ def watch_clusters() -> None:
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def watch_cluster(name: str) -> None:
-    """One slice, and then the next one."""
-    if writer(name).run(wiring.stopping) and not wiring.stopping.is_set():
+    """One slice, and then the next one. After a crash nothing that was known is trusted: the next slice lists again."""
+    try:
+        again = writer(name).run(wiring.stopping)
+    except Exception:
+        _writers.pop(name, None)
+        raise
+    if again and not wiring.stopping.is_set():
         watch_cluster.apply_async((name,), expires=EXPIRES_S)
 
 

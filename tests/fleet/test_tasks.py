@@ -19,6 +19,7 @@ from dashboard import celery
 from fleet import live, wiring
 from fleet.domain.kube import Kind
 from fleet.live.picture_redis import RedisPicture
+from fleet.observe import Pace, Writer
 from fleet.tasks import watch
 from tests.fleet.clusters import wait_for
 from tests.fleet.scripted import Request, Script, Scripted, Wire, item, page, reply, stream
@@ -108,8 +109,6 @@ def test_everything_runs_in_one_process_and_ends_cleanly(clusters):
 
 
 def test_a_slice_that_ends_is_followed_by_the_next(clusters):
-    from fleet.observe import Pace, Writer
-
     watch._writers["lab"] = Writer(wiring.site("lab").cluster, live.picture(), Pace(slice_s=0.3))
     with in_background():
         wait_for(lambda: len(clusters["lab"].asked(watch=True)) >= 3 * len(Kind), 10)
@@ -124,6 +123,17 @@ def test_a_second_message_for_a_watched_cluster_ends_at_once(clusters):
             celery.app.send_task("fleet.tasks.watch.watch_clusters")
         time.sleep(0.5)
     assert len(clusters["lab"].asked(watch=False)) == len(Kind)
+
+
+def test_after_a_crash_the_next_slice_lists_again(clusters):
+    broken = Writer(wiring.site("lab").cluster, live.picture(), Pace(lease_s=0.2))
+    broken.inventory.apply = None
+    watch._writers["lab"] = broken
+    with pytest.raises(TypeError):
+        watch.watch_cluster("lab")
+    assert watch.writer("lab") is not broken
+    with in_background():
+        wait_for(lambda: live.picture().read("lab"), 10)
 
 
 def test_queues_and_schedule_fit_together(clusters):
