@@ -12,8 +12,9 @@ from dashboard.consumers import live
 
 urlpatterns = [
     path("", views.home, name="home"),
-    path("c/<str:cluster>/", views.fleet, name="fleet"),
-    path("c/<str:cluster>/nodes/<str:node>/", views.node, name="node"),
+    # Names of contexts may hold slashes (EKS names its clusters so), names of nodes may not.
+    path("c/<path:cluster>/nodes/<str:node>/", views.node, name="node"),
+    path("c/<path:cluster>/", views.fleet, name="fleet"),
     path("login/", sign_in.SignIn.as_view(), name="sign-in"),
     path("logout/", sign_in.SignOut.as_view(), name="sign-out"),
     path("welcome/<str:token>/", sign_in.Welcome.as_view(), name="welcome"),

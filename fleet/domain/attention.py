@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
-from fleet.domain import capacity
+from fleet.domain import capacity, machines
 from fleet.domain.objects import Node, seconds
 from fleet.domain.picture import AttentionRow, NodeRow, PodRow, WorkloadRow
 from fleet.domain.pods import by_age
@@ -66,7 +66,7 @@ def waiting_groups(waiting: Iterable[PodRow]) -> dict[str, list[PodRow]]:
 
 
 def of_waiting(groups: Mapping[str, Sequence[PodRow]], shares: Shares) -> Iterator[AttentionRow]:
-    """Facts: pods, then of the oldest: gpus, resource, product (wished), hole, reason, message (the scheduler's), pod.
+    """Facts: pods, then of the oldest: gpus, resource, product (wished, short), hole, reason, message (the scheduler's), pod.
 
     `hole` is the largest free piece of what it asks for on one usable node.
     """
@@ -80,7 +80,7 @@ def of_waiting(groups: Mapping[str, Sequence[PodRow]], shares: Shares) -> Iterat
             ("pods", len(pods)),
             ("gpus", oldest.gpus),
             ("resource", wish[0]),
-            ("product", oldest.product or None),
+            ("product", machines.short_product(oldest.product) or None),
             ("hole", largest[wish]),
             ("reason", oldest.waiting_reason),
             ("message", oldest.waiting_message),

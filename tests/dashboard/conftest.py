@@ -62,9 +62,9 @@ async def hub_ends():
 
 @pytest.fixture
 def clusters(settings, tmp_path: Path) -> tuple[str, str]:
-    """Two configured clusters. Their names are new each time, since a picture store may be shared."""
-    names = tuple(f"{word}-{uuid.uuid4().hex[:8]}" for word in ("paris", "helsinki"))
-    contexts = "".join(f"- name: {name}\n  context: {{cluster: {name}, user: {name}}}\n" for name in names)
+    """Two configured clusters, one with a slash in its name. The names are new each time: a picture store may be shared."""
+    names = tuple(f"{word}-{uuid.uuid4().hex[:8]}" for word in ("paris", "arn:aws:eks:eu-north-1:1:cluster/helsinki"))
+    contexts = "".join(f"- name: '{name}'\n  context: {{cluster: '{name}', user: '{name}'}}\n" for name in names)
     path = tmp_path / "kubeconfig"
     path.write_text(f"apiVersion: v1\nkind: Config\ncontexts:\n{contexts}")
     settings.VIGIE_KUBECONFIG = str(path)

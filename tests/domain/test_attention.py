@@ -92,7 +92,7 @@ def test_pods_that_wait_are_told_by_workload() -> None:
         "pods": 2,
         "gpus": 8,
         "resource": "nvidia.com/gpu",
-        "product": A100,
+        "product": "A100",
         "hole": 3,
         "reason": "Unschedulable",
         "message": "0/1 nodes are available",
