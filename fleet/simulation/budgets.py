@@ -15,8 +15,8 @@ from fleet.simulation.clock import parse_stamp, stamp
 from fleet.simulation.controller import Controller, Keys
 from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
+from fleet.simulation.label_selectors import LabelSelector
 from fleet.simulation.rollout_steps import share
-from fleet.simulation.selectors import LabelSelector
 
 Object = dict[str, Any]
 

@@ -13,6 +13,7 @@ from fleet.simulation import event_views, paging, tables
 from fleet.simulation.columns import printer_of
 from fleet.simulation.exchange import Form, Reply, Request, Target, reply, wanted_form
 from fleet.simulation.history import Frozen, Record, Shelf
+from fleet.simulation.label_selectors import FieldSelector, LabelSelector
 from fleet.simulation.refusals import (
     ApiError,
     Cause,
@@ -22,7 +23,6 @@ from fleet.simulation.refusals import (
     too_large_version,
     unsupported_value,
 )
-from fleet.simulation.selectors import FieldSelector, LabelSelector
 from fleet.simulation.store import Store
 
 Object = dict[str, Any]

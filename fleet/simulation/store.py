@@ -19,9 +19,9 @@ from fleet.simulation import apply, defaults, deletion, managed_fields, refusals
 from fleet.simulation.clock import Clock
 from fleet.simulation.deletion import timestamp
 from fleet.simulation.history import Change, Record, Shelf, Subscription
+from fleet.simulation.label_selectors import LabelSelector
 from fleet.simulation.refusals import ApiError
 from fleet.simulation.resources import RESOURCES, SERVED, Resource
-from fleet.simulation.selectors import LabelSelector
 
 __all__ = ["RESOURCES", "ApiError", "Change", "Object", "Resource", "Store", "Subscription", "timestamp"]
 

@@ -8,8 +8,8 @@ from typing import Any
 from fleet.simulation import bodies, patch, reviews
 from fleet.simulation.auth import Auth
 from fleet.simulation.exchange import Reply, Request, Target, reply
+from fleet.simulation.label_selectors import LabelSelector
 from fleet.simulation.refusals import ApiError, bad_request, conflict, invalid, invalid_value
-from fleet.simulation.selectors import LabelSelector
 from fleet.simulation.store import Store
 from fleet.simulation.writing import MERGE, STRATEGIC, apply_patch
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet.simulation import pod_validation
+from fleet.simulation.label_selectors import LabelSelector
 from fleet.simulation.refusals import (
     Cause,
     forbidden_value,
@@ -18,7 +19,6 @@ from fleet.simulation.refusals import (
     unsupported_value,
 )
 from fleet.simulation.resources import Resource
-from fleet.simulation.selectors import LabelSelector
 
 Object = dict[str, Any]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fleet.simulation.label_selectors import FieldSelector, LabelSelector
 from fleet.simulation.refusals import ApiError
-from fleet.simulation.selectors import FieldSelector, LabelSelector
 
 LABELS = {"app": "chat", "tier": "a", "example.com/gpu": "", "size": "8"}
 
