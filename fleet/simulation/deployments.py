@@ -80,6 +80,7 @@ class Deployments(Controller):
         grown = new_size(deployment, [*old, newest], newest)
         if grown != size(newest):
             self._scale(deployment, {newest["metadata"]["name"]: grown})
+            newest = self.store.get("replicasets", newest["metadata"]["namespace"], newest["metadata"]["name"])
         else:
             active = [r for r in old if size(r) > 0]
             shrunk = old_sizes(deployment, newest, active)

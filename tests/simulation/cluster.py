@@ -120,7 +120,7 @@ class Watch:
 
 
 class PodCounts:
-    """The extremes over every single event: pods not terminating, with terminating ones, and available."""
+    """The extremes over every single event of unfinished pods: not terminating, with terminating ones, and available."""
 
     def __init__(self, pods: list[Object]) -> None:
         self._pods = {p["metadata"]["uid"]: p for p in pods}
@@ -138,6 +138,6 @@ class PodCounts:
 
     def _measure(self) -> None:
         alive = [p for p in self._pods.values() if p["status"].get("phase") not in FINISHED]
-        self.most_with_terminating = max(self.most_with_terminating, len(self._pods))
+        self.most_with_terminating = max(self.most_with_terminating, len(alive))
         self.most = max(self.most, sum("deletionTimestamp" not in p["metadata"] for p in alive))
         self.least_available = min(self.least_available, sum(is_available(p) for p in alive))

@@ -1,9 +1,12 @@
 """Rolling updates: the steps, the bounds at every single event, and what the Deployment says of them."""
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fleet.simulation.deployments import Deployments
@@ -83,10 +86,7 @@ async def test_extremes_are_those_of_a_real_cluster(
     unavailable=st.one_of(st.integers(0, 4), st.integers(0, 100).map(lambda p: f"{p}%")),
 )
 def test_a_rollout_never_leaves_its_bounds(replicas: int, surge: int | str, unavailable: int | str) -> None:
-    import asyncio
-
-    if surge == 0 and unavailable == 0:
-        unavailable = 1  # refused by the API
+    assume({surge, unavailable} - {0, "0%"})  # both nothing: refused by the API
     counts, _ = asyncio.run(roll(replicas, surge, unavailable))
     more, fewer = surge_and_unavailable(deployment("d", replicas, template("d"), surge, unavailable))
     assert counts.most <= replicas + more
@@ -163,6 +163,34 @@ async def test_the_old_condition_is_still_shown_right_after_a_restart() -> None:
         condition(watch.changes[-1].object, "Progressing")["lastTransitionTime"]
         == (condition(first, "Progressing")["lastTransitionTime"])
     )
+
+
+async def test_the_statuses_of_a_restart_are_those_of_the_recording() -> None:
+    """Four replicas, surge 0, one unavailable: every status of the Deployment and of both ReplicaSets, in order."""
+    cluster = Cluster()
+    cluster.nodes(8)
+    pod = template("chat", warmup_seconds=2, stop_seconds=1, pull_seconds=0.5)
+    cluster.store.create("deployments", deployment("chat", 4, pod, 0, 1), manager="test")
+
+    def shown(found: Object) -> Object:
+        status = {k: v for k, v in found["status"].items() if k != "conditions"}
+        conditions = [[c["type"], c["status"], c["reason"]] for c in found["status"].get("conditions", [])]
+        replicas, generation = found["spec"]["replicas"], found["metadata"]["generation"]
+        return {"replicas": replicas, "generation": generation, "status": status, "conditions": conditions}
+
+    async with cluster:
+        await cluster.run(20.0)
+        old = cluster.store.list("replicasets", "test")[0]["metadata"]["name"]
+        deployments, sets = Watch(cluster.store, "deployments"), Watch(cluster.store, "replicasets")
+        cluster.store.mutate("deployments", "test", "chat", restart, manager="kubectl-rollout")
+        await cluster.run(40.0)
+    told: dict[str, list[Object]] = {"deployment": [], "old": [], "new": []}
+    for change in deployments.take():
+        told["deployment"].append(shown(change.object))
+    for change in sets.take():
+        told["old" if change.object["metadata"]["name"] == old else "new"].append(shown(change.object))
+    recorded = Path(__file__).parents[1] / "data" / "restart_statuses.json"
+    assert told == json.loads(recorded.read_text())
 
 
 async def test_rolling_back_reuses_the_old_replica_set_with_a_new_number() -> None:

@@ -1,13 +1,18 @@
 """StatefulSets, DaemonSets and Jobs, as far as the seeded fleet needs them."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fleet.simulation.history import Change
 from fleet.simulation.jobs import TRACKING, Jobs
 from tests.simulation.cluster import Cluster, Watch, condition, events_of, template
 
 Object = dict[str, Any]
+
+DATA = Path(__file__).parents[1] / "data"
 
 
 def stateful_set(replicas: int, pod: Object, **spec: Any) -> Object:
@@ -87,6 +92,39 @@ async def test_a_stateful_update_goes_from_the_highest_ordinal_down_to_the_parti
         assert gone == ["shard-3", "shard-2", "shard-1", "shard-0"]
         status = cluster.store.get("statefulsets", "test", "shard")["status"]
         assert status["currentRevision"] == status["updateRevision"]
+
+
+async def test_the_statuses_of_creation_and_updates_are_those_of_the_recording() -> None:
+    """Partition 2, then 0, then OnDelete with a new template, then the template as it was; a pod per ordinal."""
+    cluster = Cluster()
+    cluster.nodes(8)
+    made = stateful_set(4, template("shard", warmup_seconds=1, grace_s=1))
+    made["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+
+    def roll_on(draft: Object) -> None:
+        draft["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 0
+
+    def hold(draft: Object) -> None:
+        draft["spec"]["updateStrategy"] = {"type": "OnDelete"}
+        draft["spec"]["template"]["metadata"]["annotations"]["restarted"] = "again"
+
+    async with cluster:
+        watch = Watch(cluster.store, "statefulsets")
+        cluster.store.create("statefulsets", made, manager="test")
+        for change in (None, restart, roll_on, hold, restart):
+            if change is not None:
+                cluster.store.mutate("statefulsets", "test", "shard", change, manager="test")
+            await cluster.run(25.0)
+    names: dict[str, str] = {}
+
+    def shown(change: Change) -> Object:
+        status = dict(change.object["status"])
+        for revision in ("currentRevision", "updateRevision"):
+            if revision in status:
+                status[revision] = names.setdefault(status[revision], f"revision {len(names) + 1}")
+        return {"generation": change.object["metadata"]["generation"], "status": status}
+
+    assert [shown(c) for c in watch.take()] == json.loads((DATA / "stateful_statuses.json").read_text())
 
 
 async def test_a_pod_below_the_partition_comes_back_at_its_old_revision() -> None:
