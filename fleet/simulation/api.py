@@ -12,6 +12,7 @@ import structlog
 
 from fleet.simulation import discovery, reading, reviews, subresources, writing
 from fleet.simulation.auth import MASTERS, Attempt, Auth, User, refused
+from fleet.simulation.eviction import Evictions
 from fleet.simulation.exchange import Reply, Request, Target, refusal, reply, target_of, text
 from fleet.simulation.refusals import ApiError, bad_request
 from fleet.simulation.store import Store
@@ -36,10 +37,11 @@ class BrokenStreamError(Exception):
 
 
 class Application:
-    """The ASGI application. `hosts` are the names (host:port) that it answers to."""
+    """The ASGI application. `hosts` are the names (host:port) that it answers to; `write_s` what a write takes."""
 
-    def __init__(self, store: Store, auth: Auth, hosts: Iterable[str]) -> None:
+    def __init__(self, store: Store, auth: Auth, hosts: Iterable[str], write_s: float = 0.0) -> None:
         self.store = store
+        self.evictions = Evictions(store, write_s)
         self.auth = auth
         self.hosts = set(hosts)
         self.phase: Phase = "ready"
@@ -120,6 +122,8 @@ class Application:
                 raise bad_request("the object provided is unrecognized")
             resource, now = target.resource, self.store.clock.now()
             return reply(reviews.answer(self.auth, user, resource.plural, resource.kind, body, now), 201)
+        if target.subresource == "eviction":
+            return await self.evictions.evict(request, target)
         if target.subresource not in {"", "status"}:
             return subresources.answer(self.store, self.auth, request, target)
         return await self._object(request, target)
@@ -156,8 +160,8 @@ class Application:
             self._watches.discard(watch)
 
 
-def application(store: Store, auth: Auth, hosts: Iterable[str]) -> Application:
-    return Application(store, auth, hosts)
+def application(store: Store, auth: Auth, hosts: Iterable[str], write_s: float = 0.0) -> Application:
+    return Application(store, auth, hosts, write_s)
 
 
 # (method, whether the path names an object) → what answers it

@@ -66,6 +66,11 @@ def delete_options(request: Request) -> Object:
         found["gracePeriodSeconds"] = request.number("gracePeriodSeconds")
     if request.query.get("propagationPolicy"):
         found["propagationPolicy"] = request.query["propagationPolicy"]
+    return checked_delete_options(found)
+
+
+def checked_delete_options(found: Object) -> Object:
+    """DeleteOptions as they are; ApiError 422."""
     causes = _dry_run_causes(list(found.get("dryRun") or ()))
     policy = found.get("propagationPolicy")
     if policy not in {None, *PROPAGATIONS}:

@@ -4,7 +4,8 @@ Follows kubernetes/pkg/controller/disruption/disruption.go, with its habit of lo
 select the same pod. Must not evict or refuse: the eviction subresource does, with this status.
 """
 
-from collections.abc import Iterable
+import random
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,20 +13,27 @@ import msgspec
 
 from fleet.simulation import podstatus
 from fleet.simulation.clock import parse_stamp, stamp
-from fleet.simulation.controller import Controller, Keys
+from fleet.simulation.controller import Controller, Keys, Process
 from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
 from fleet.simulation.label_selectors import LabelSelector
+from fleet.simulation.resources import SERVED
 from fleet.simulation.rollout_steps import share
 
 Object = dict[str, Any]
 
 CHARGED_S = 120.0  # how long an eviction that was charged keeps its pod from counting as healthy
-SCALED = {"ReplicaSet": "replicasets", "StatefulSet": "statefulsets", "Deployment": "deployments"}
+SCALED = {
+    "ReplicaSet": "replicasets",
+    "StatefulSet": "statefulsets",
+    "Deployment": "deployments",
+    "ReplicationController": "replicationcontrollers",
+}
+KINDS = {(r.api_version, r.kind): r for r in SERVED}
 
 
 class UnknownScaleError(Exception):
-    """The controller of a pod has no scale to compute percentages of; the text is the condition's message."""
+    """The controller of a pod has no scale to count with; the text is the condition's message."""
 
 
 class Budgets(Controller):
@@ -33,7 +41,12 @@ class Budgets(Controller):
 
     name = "controllermanager"
     primary = "poddisruptionbudgets"
-    latency_s = (0.01, 0.03)
+    latency_s = (0.004, 0.01)
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        # The real one takes whichever of several budgets its cache happens to list first.
+        self.choose: Callable[[Sequence[str]], str] = random.Random(1).choice  # noqa: S311 -- not for secrets
 
     def watches(self) -> dict[str, Keys]:
         return {"poddisruptionbudgets": _itself, "pods": self._pod_changed}
@@ -43,13 +56,13 @@ class Budgets(Controller):
         namespace = pod["metadata"]["namespace"]
         budgets = self.informers["poddisruptionbudgets"].indexed("namespace", namespace)
         matching = sorted(key_of(b) for b in budgets if _chosen(b, [pod]))
-        if len(matching) > 1 and change.type != "DELETED":
-            names = ", ".join(split_key(k)[1] for k in matching)
-            chosen = split_key(matching[0])[1]
-            message = f"Pod {namespace}/{pod['metadata']['name']} matches multiple PodDisruptionBudgets."
-            message += f'  Chose "{chosen}" arbitrarily. ({names})'
-            self._tell(pod, "MultiplePodDisruptionBudgets", message, kind="Warning")
-        return matching[:1]
+        if len(matching) < 2:
+            return matching
+        chosen = self.choose(matching)
+        message = f'Pod "{namespace}"/"{pod["metadata"]["name"]}" matches multiple PodDisruptionBudgets.'
+        message += f'  Chose "{split_key(chosen)[1]}" arbitrarily.'
+        self._tell(pod, "MultiplePodDisruptionBudgets", message, kind="Warning")
+        return (chosen,)
 
     def sync(self, key: str) -> float | None:
         budget = self.informers["poddisruptionbudgets"].get(key)
@@ -62,8 +75,10 @@ class Budgets(Controller):
         try:
             expected, desired = self._expected(budget, pods)
         except UnknownScaleError as reason:
+            why = f"Failed to calculate the number of expected pods: {reason}"
+            self._tell(budget, "CalculateExpectedPodCountFailed", why, kind="Warning")
             self._write(budget, self._failed(budget, str(reason)))
-            raise
+            return None
         charged, again_s = self._charged(budget, pods)
         healthy = sum(
             podstatus.is_ready(p) and not podstatus.is_terminating(p) and p["metadata"]["name"] not in charged
@@ -99,7 +114,9 @@ class Budgets(Controller):
         if bare:
             message = f"Pods selected by this PodDisruptionBudget (selector: {_shown(budget)}) were found to be"
             message += " unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may"
-            self._tell(budget, "UnmanagedPods", f"{message} result in undefined behavior.", kind="Warning")
+            message += ' result in undefined behavior. To account for these pods please set ".spec.minAvailable"'
+            message += " field of the PDB to an integer value."
+            self._tell(budget, "UnmanagedPods", message, kind="Warning")
         return sum(scales.values())
 
     def _top(self, pod: Object, owner: Object) -> Object:
@@ -107,12 +124,10 @@ class Budgets(Controller):
         namespace = pod["metadata"]["namespace"]
         plural = SCALED.get(owner["kind"])
         if plural is None:
-            raise UnknownScaleError(
-                f'{owner["kind"].lower()}s.{owner["apiVersion"].partition("/")[0]} "scale" not found'
-            )
+            raise UnknownScaleError(_no_scale(owner))
         found = self.informers[plural].get(f"{namespace}/{owner['name']}")
         if found is None:
-            raise UnknownScaleError(f"found no controllers for pod {pod['metadata']['name']!r}")
+            raise UnknownScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
         above = controller_of(found)
         return self._top(pod, above) if above is not None and above["kind"] in SCALED else found
 
@@ -140,20 +155,22 @@ class Budgets(Controller):
             "currentHealthy": healthy,
             "desiredHealthy": desired,
             "expectedPods": expected,
-            "conditions": [self._condition(budget, value, reason, "")],
+            "conditions": [self._condition(budget, budget["metadata"]["generation"], value, reason, "")],
         }
         return status
 
     def _failed(self, budget: Object, message: str) -> Object:
         status = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
         status = {**status, **budget["status"], "disruptionsAllowed": 0}
-        return {**status, "conditions": [self._condition(budget, "False", "SyncFailed", message)]}
+        observed = budget["status"].get("observedGeneration", 0)  # this form has not been looked at
+        return {**status, "conditions": [self._condition(budget, observed, "False", "SyncFailed", message)]}
 
-    def _condition(self, budget: Object, value: str, reason: str, message: str) -> Object:
+    def _condition(self, budget: Object, observed: int, value: str, reason: str, message: str) -> Object:
         old = podstatus.condition(budget["status"], "DisruptionAllowed")
         since = old["lastTransitionTime"] if old and old["status"] == value else stamp(self.clock.now())
-        made = {"type": "DisruptionAllowed", "status": value}
-        made["observedGeneration"] = budget["metadata"]["generation"]
+        made: Object = {"type": "DisruptionAllowed", "status": value}
+        if observed:
+            made["observedGeneration"] = observed
         return {**made, "lastTransitionTime": since, "reason": reason, "message": message}
 
     def _write(self, budget: Object, status: Object) -> None:
@@ -187,8 +204,21 @@ def _parsed(text: str) -> LabelSelector:
     return LabelSelector.from_object(msgspec.json.decode(text))
 
 
+def _no_scale(owner: Object) -> str:
+    """Why the controller of a pod cannot be counted with."""
+    resource = KINDS.get((owner["apiVersion"], owner["kind"]))
+    if resource is None:
+        return f'no matches for kind "{owner["kind"]}" in version "{owner["apiVersion"]}"'
+    return f"{resource.qualified} does not implement the scale subresource"
+
+
 def _shown(budget: Object) -> str:
-    return ",".join(f"{k}={v}" for k, v in (budget["spec"]["selector"].get("matchLabels") or {}).items())
+    """The selector as Go prints it."""
+    labels = budget["spec"]["selector"].get("matchLabels") or {}
+    words = "".join(f"{k}: {v}," for k, v in sorted(labels.items()))
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{words}}},MatchExpressions:[]LabelSelectorRequirement{{}},}}"
+    )
 
 
 def _itself(change: Change) -> Iterable[str]:

@@ -23,6 +23,7 @@ from fleet.simulation.store import Store
 
 ADDRESS = "127.0.0.1"
 STOP_WITHIN_S = 2
+WRITE_S = 0.01  # what a write of an eviction takes, as recorded: others may come in between
 LAST_WORDS_S = 0.5  # for answers under way when the server stops
 ADMIN = User("admin", (MASTERS, AUTHENTICATED))
 READER = User("reader", ("fleet-readers", AUTHENTICATED))
@@ -40,7 +41,7 @@ class ApiServer:
 
     def __init__(self, store: Store) -> None:
         self.auth = Auth(store)
-        self.app: Application = application(store, self.auth, ())
+        self.app: Application = application(store, self.auth, (), WRITE_S)
         self.url = ""
         self._authority = trustme.CA()
         self._server: _Uvicorn | None = None
