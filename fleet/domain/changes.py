@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from fleet.domain.picture import TABLES, AttentionRow, PodRow, Row, Snapshot
+from fleet.domain.picture import TABLES, AttentionRow, NodeRow, PodRow, Row, Snapshot
 
 Tables = Mapping[str, Mapping[str, Row]]
 Placed = Mapping[str, PodRow] | Mapping[str, AttentionRow]
@@ -51,16 +51,28 @@ class Delta(Struct, frozen=True):
 class Screen(StrEnum):
     FLEET = "fleet"
     NODE = "node"
+    WORKLOADS = "workloads"
+    WAITING = "waiting"
+    WALL = "wall"
+    CLUSTERS = "clusters"  # the totals of every cluster, each with a version of its own
 
 
 class View(Struct, frozen=True):
-    """What one page shows: the fleet, or one node."""
+    """What one page shows; `node` for the screen of one node."""
 
     screen: Screen
     node: str = ""
 
 
-FLEET_TABLES = ("fleet", "products", "nodes", "attention")
+# The tables of each screen that come whole; a node's screen has parts of tables only.
+WHOLE: Mapping[Screen, tuple[str, ...]] = {
+    Screen.FLEET: ("fleet", "products", "nodes", "attention"),
+    Screen.NODE: (),
+    Screen.WORKLOADS: ("fleet", "workloads", "attention"),
+    Screen.WAITING: ("fleet", "products"),  # and the pods that want GPUs and have no node
+    Screen.WALL: ("fleet", "products", "nodes", "attention"),  # without the names of people
+    Screen.CLUSTERS: ("fleet", "attention"),
+}
 
 
 def diff(old: Snapshot, new: Snapshot) -> Delta | None:
@@ -80,17 +92,14 @@ def apply(old: Snapshot, delta: Delta) -> Snapshot:
 
 def rows(snapshot: Snapshot, view: View) -> dict[str, dict[str, Row]]:
     """The rows that a screen needs, by table; every table of the view is there, also when it is empty."""
-    if view.screen is Screen.FLEET:
-        return {name: dict(getattr(snapshot, name)) for name in FLEET_TABLES}
-    pods = {key: pod for key, pod in snapshot.pods.items() if pod.node == view.node}
-    owners = {pod.workload for pod in pods.values()}
-    return {
-        "fleet": dict(snapshot.fleet),
-        "nodes": {key: row for key, row in snapshot.nodes.items() if key == view.node},
-        "pods": dict(pods),
-        "workloads": {key: snapshot.workloads[key] for key in sorted(owners) if key in snapshot.workloads},
-        "attention": {key: row for key, row in snapshot.attention.items() if row.node == view.node},
-    }
+    if view.screen is Screen.NODE:
+        return _node_rows(snapshot, view.node)
+    found: dict[str, dict[str, Row]] = {name: dict(getattr(snapshot, name)) for name in WHOLE[view.screen]}
+    if view.screen is Screen.WAITING:
+        found["pods"] = {key: pod for key, pod in snapshot.pods.items() if waits(pod)}
+    if view.screen is Screen.WALL:
+        return {name: {key: nameless(row) for key, row in table.items()} for name, table in found.items()}
+    return found
 
 
 def filtered(delta: Delta, view: View, old: Snapshot, new: Snapshot) -> Delta | None:
@@ -98,11 +107,31 @@ def filtered(delta: Delta, view: View, old: Snapshot, new: Snapshot) -> Delta | 
 
     A row that enters the view (a pod that gets bound to its node) comes whole; one that leaves it is gone.
     """
-    if view.screen is Screen.FLEET:
-        tables = {name: found for name, found in delta.tables.items() if name in FLEET_TABLES}
-    else:
+    if view.screen is Screen.NODE:
         tables = _node_tables(delta, view.node, old, new)
+    else:
+        tables = {name: found for name, found in delta.tables.items() if name in WHOLE[view.screen]}
+    if view.screen is Screen.WAITING:
+        tables["pods"] = _waiting_part(_touched(delta, "pods"), old.pods, new.pods)
+    if view.screen is Screen.WALL:
+        tables = {name: _nameless_delta(found) for name, found in tables.items()}
+    tables = {name: part for name, part in tables.items() if part.groups or part.gone}
     return Delta(tables) if tables else None
+
+
+def waits(pod: PodRow) -> bool:
+    """Whether a pod still wants GPUs and has no node; as `capacity.waiting`, from its row."""
+    return not pod.node and pod.gpus > 0 and pod.terminating_at is None
+
+
+def nameless(row: Row) -> Row:
+    """The row without what may name a person: who cordoned a node is the name of their client or their account."""
+    match row:
+        case NodeRow(cordoned_by=name) if name:
+            return structs.replace(row, cordoned_by="")
+        case AttentionRow(facts=facts) if any(fact[0] == "by" for fact in facts):
+            return structs.replace(row, facts=_nameless_facts(facts))
+    return row
 
 
 def encode(value: Delta | Tables) -> bytes:
@@ -180,16 +209,52 @@ def _row_applied(row_type: type[Row], old: Row | None, key: str, values: dict[st
     return msgspec.convert(known | values, row_type)
 
 
+def _nameless_facts(facts: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple((name, None if name == "by" else value) for name, value in facts)
+
+
+def _nameless_delta(delta: TableDelta) -> TableDelta:
+    """A change of nothing but a name is no change."""
+    groups = tuple(_nameless_group(group) for group in delta.groups if set(group.set) != {"cordoned_by"})
+    return TableDelta(groups, delta.gone)
+
+
+def _nameless_group(group: Group) -> Group:
+    columns = dict(group.set)
+    if "cordoned_by" in columns:
+        columns["cordoned_by"] = [""] * len(group.ids)
+    if "facts" in columns:
+        columns["facts"] = [_nameless_facts(facts) for facts in columns["facts"]]
+    return Group(group.ids, columns)
+
+
+def _waiting_part(keys: Collection[str], old: Mapping[str, PodRow], new: Mapping[str, PodRow]) -> TableDelta:
+    before = {key for key in keys if key in old and waits(old[key])}
+    after = {key for key in keys if key in new and waits(new[key])}
+    return _part(keys, old, new, before, after)
+
+
+def _node_rows(snapshot: Snapshot, node: str) -> dict[str, dict[str, Row]]:
+    pods = {key: pod for key, pod in snapshot.pods.items() if pod.node == node}
+    owners = {pod.workload for pod in pods.values()}
+    return {
+        "fleet": dict(snapshot.fleet),
+        "nodes": {key: row for key, row in snapshot.nodes.items() if key == node},
+        "pods": dict(pods),
+        "workloads": {key: snapshot.workloads[key] for key in sorted(owners) if key in snapshot.workloads},
+        "attention": {key: row for key, row in snapshot.attention.items() if row.node == node},
+    }
+
+
 def _node_tables(delta: Delta, node: str, old: Snapshot, new: Snapshot) -> dict[str, TableDelta]:
     touched = {name: _touched(delta, name) for name in TABLES}
-    found = {
+    return {
         "fleet": delta.tables.get("fleet", TableDelta()),
         "nodes": _part(touched["nodes"], old.nodes, new.nodes, {node}, {node}),
         "pods": _placed_part(node, touched["pods"], old.pods, new.pods),
         "workloads": _workloads_part(node, touched, old, new),
         "attention": _placed_part(node, touched["attention"], old.attention, new.attention),
     }
-    return {name: part for name, part in found.items() if part.groups or part.gone}
 
 
 def _touched(delta: Delta, table: str) -> set[str]:

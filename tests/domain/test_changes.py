@@ -65,7 +65,10 @@ def test_nothing_is_sent_that_did_not_change(pair: tuple[Snapshot, Snapshot]) ->
                 assert key in before or values.keys() == set(after[key].__struct_fields__)
 
 
-@given(transitions(), st.sampled_from([FLEET, NODE, View(Screen.NODE, "nœud"), View(Screen.NODE, "elsewhere")]))
+VIEWS = [View(screen) for screen in Screen if screen is not Screen.NODE]
+
+
+@given(transitions(), st.sampled_from([*VIEWS, NODE, View(Screen.NODE, "nœud"), View(Screen.NODE, "elsewhere")]))
 def test_a_screen_sees_what_a_reload_would_show(pair: tuple[Snapshot, Snapshot], view: View) -> None:
     old, new = pair
     assert seen_through(changes.diff(old, new), view, old, new) == changes.rows(new, view)
@@ -190,3 +193,31 @@ def test_the_fleets_view_has_no_pods_and_no_workloads() -> None:
     assert part(old, lab(replace(BOUND, restarts=1), workloads={}), FLEET) is None
     assert set(changes.rows(old, FLEET)) == {"fleet", "products", "nodes", "attention"}
     assert set(changes.rows(old, NODE)) == {"fleet", "nodes", "pods", "workloads", "attention"}
+
+
+def test_a_pod_that_gets_a_node_leaves_the_waiting_pods() -> None:
+    waiting = replace(WAITING, gpus=8)
+    old = lab(waiting, replace(WAITING, name="none", gpus=0))
+    assert set(changes.rows(old, View(Screen.WAITING))["pods"]) == {"lab/p"}
+    found = part(old, lab(replace(waiting, node="node-01")), View(Screen.WAITING))
+    assert found == Delta({"pods": TableDelta((), ("lab/p",))})
+
+
+CORDONED = NodeRow("node-01", unschedulable=True, cordoned_by="kubectl-anna")
+CONCERN = AttentionRow("cordoned", "warn", 8, "node-01", "node-01", facts=(("pods", 1), ("by", "kubectl-anna")))
+WALL = View(Screen.WALL)
+
+
+def test_the_wall_names_nobody() -> None:
+    old, new = lab(nodes={}), lab(nodes={"node-01": CORDONED}, attention={"cordoned:node-01": CONCERN})
+    found = part(old, new, WALL)
+    assert found is not None
+    shown = changes.encode(found) + changes.encode(changes.rows(new, WALL))
+    assert b"cordoned" in shown
+    assert b"anna" not in shown
+    assert b"anna" in changes.encode(changes.rows(new, FLEET))
+
+
+def test_on_the_wall_another_name_is_no_change() -> None:
+    old = lab(nodes={"node-01": CORDONED})
+    assert part(old, lab(nodes={"node-01": replace(CORDONED, cordoned_by="kubectl-bert")}), WALL) is None
