@@ -69,7 +69,8 @@ class Budgets(Controller):
         if budget is None or "deletionTimestamp" in budget["metadata"]:
             return None
         namespace = budget["metadata"]["namespace"]
-        pods = _chosen(budget, self.informers["pods"].indexed("namespace", namespace))
+        labels = (budget["spec"].get("selector") or {}).get("matchLabels") or {}
+        pods = _chosen(budget, self.informers["pods"].labelled(namespace, labels))
         if not pods:
             self._tell(budget, "NoPods", "No matching pods found")
         try:

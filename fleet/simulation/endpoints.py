@@ -52,10 +52,8 @@ class EndpointSlices(Controller):
         namespace = service["metadata"]["namespace"]
         pods = [
             p
-            for p in self.informers["pods"].indexed("namespace", namespace)
-            if _selects(service, p["metadata"].get("labels") or {})
-            and p["status"].get("podIP")
-            and not podstatus.is_finished(p)
+            for p in self.informers["pods"].labelled(namespace, service["spec"]["selector"])
+            if p["status"].get("podIP") and not podstatus.is_finished(p)
         ]
         endpoints = self._in_order(present, [self._endpoint(p) for p in pods])[:MOST_ENDPOINTS]
         content = {"endpoints": endpoints or None, "ports": _ports(service, pods) if pods else None}

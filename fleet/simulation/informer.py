@@ -6,7 +6,7 @@ writes. Must not write, and must not know what an object means beyond its owner 
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fleet.simulation.history import Change, Subscription
@@ -68,6 +68,17 @@ INDEXES: dict[str, IndexOf] = {
 }
 
 
+def by_label(label: str) -> IndexOf:
+    """Objects by namespace and value of one label."""
+
+    def values(obj: Object) -> Iterable[str]:
+        metadata = obj["metadata"]
+        value = (metadata.get("labels") or {}).get(label)
+        return () if value is None else (f"{metadata.get('namespace', '')}/{value}",)
+
+    return values
+
+
 class Informer:
     """One resource. Objects are the store's own: never change them."""
 
@@ -75,6 +86,7 @@ class Informer:
         self.plural = plural
         self.objects: dict[str, Object] = {}
         self._store = store
+        self._of = dict(INDEXES)
         self._indexes: dict[str, dict[str, dict[str, Object]]] = {}
         self._handlers: list[Handler] = []
         self._subscription: Subscription
@@ -96,11 +108,23 @@ class Informer:
         return list(self.objects.values())
 
     def indexed(self, index: str, value: str) -> list[Object]:
-        """The objects whose `index` (a name of INDEXES) is `value`, in the order in which they came."""
+        """The objects whose `index` (a name of INDEXES, or one that `labelled` made) is `value`, in the order in which they came."""
         self.catch_up()
         if index not in self._indexes:
             self._build(index)
         return list(self._indexes[index].get(value, {}).values())
+
+    def labelled(self, namespace: str, labels: Mapping[str, str]) -> list[Object]:
+        """The objects of a namespace that carry all these labels; with no labels, all of them."""
+        if not labels:
+            return self.indexed("namespace", namespace)
+        first, *rest = sorted(labels.items())
+        index = f"label {first[0]}"
+        self._of.setdefault(index, by_label(first[0]))
+        found = self.indexed(index, f"{namespace}/{first[1]}")
+        if not rest:
+            return found
+        return [o for o in found if all((o["metadata"].get("labels") or {}).get(k) == v for k, v in rest)]
 
     def catch_up(self) -> None:
         """Take in whatever the store has that this cache has not."""
@@ -151,7 +175,7 @@ class Informer:
     def _build(self, index: str) -> None:
         table: dict[str, dict[str, Object]] = {}
         for key, obj in self.objects.items():
-            for value in INDEXES[index](obj):
+            for value in self._of[index](obj):
                 table.setdefault(value, {})[key] = obj
         self._indexes[index] = table
 
@@ -160,7 +184,7 @@ class Informer:
         gone = change.type == "DELETED"
         previous = self.objects.get(key)
         for index, table in self._indexes.items():
-            of = INDEXES[index]
+            of = self._of[index]
             if previous is not None:
                 self._drop(table, of(previous), key, () if gone else of(change.object))
             if not gone:

@@ -36,6 +36,7 @@ from fleet.simulation.jobs import Jobs, job_pod
 from fleet.simulation.namespaces import NamespaceDefaults
 from fleet.simulation.node_lifecycle import NodeLifecycle
 from fleet.simulation.ownership import HASH_LETTERS, pod_from_template, template_hash
+from fleet.simulation.placement import Amounts, Refusal
 from fleet.simulation.recorder import Recorder
 from fleet.simulation.replicasets import ReplicaSets
 from fleet.simulation.scheduler import Scheduler
@@ -49,6 +50,7 @@ PEOPLE = "kubectl-client-side-apply"
 FILLER = Workload(
     "web", Kind.DEPLOYMENT, "web", "Portal", "par-prod/web:1", "L4", 0, cores=1, memory_gib=1, pods_age_h=30.0
 )  # fmt: skip
+FILLED = 100  # pods of one filler
 
 
 class PastClock:
@@ -69,6 +71,25 @@ class NoRecorder(Recorder):
 
     def _create(self, event: Object, manager: str) -> Object | None:  # noqa: ARG002
         return None
+
+
+class PastScheduler(Scheduler):
+    """Looks once for all pods that ask for the same: a large fleet has hundreds that wait for the same reason."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._found: dict[str, tuple[list[str], list[Refusal]]] = {}
+
+    def _filter(self, pod: Object, request: Amounts) -> tuple[list[str], list[Refusal]]:
+        spec = pod["spec"]
+        wishes = repr((request, spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations")))
+        if wishes not in self._found:
+            self._found[wishes] = super()._filter(pod, request)
+        return self._found[wishes]
+
+    def _bind(self, pod: Object, node: str) -> None:
+        super()._bind(pod, node)
+        self._found.clear()
 
 
 def places(count: int) -> list[Place]:
@@ -215,19 +236,16 @@ class Seed:
             self._settle(Budgets, key)
 
     def _deployment(self, workload: Workload, where: list[Place]) -> None:
-        """First with the previous image and no pods, so that there is a revision to go back to."""
+        """First with its previous image, if it has one, and no pods, so that there is a revision to go back to."""
         key = f"{workload.namespace}/{workload.name}"
         first = workload.previous_image or workload.image
-        made = self.store.create("deployments", manifests.controller(workload, first, 0), manager=PEOPLE)
+        replicas = 0 if workload.previous_image else len(where)
+        made = self.store.create("deployments", manifests.controller(workload, first, replicas), manager=PEOPLE)
         self._settle(Deployments, key)
         self._at(workload.pods_age_h * HOUR_S)
-
-        def release(draft: Object) -> None:
-            draft["spec"]["template"]["spec"]["containers"][0]["image"] = workload.image
-            draft["spec"]["replicas"] = len(where)
-
-        self._change("deployments", made, release)
-        self._settle(Deployments, key)
+        if workload.previous_image:
+            self._release(made, workload.image, len(where))
+            self._settle(Deployments, key)
         owner = next(
             r
             for r in self.informers["replicasets"].indexed("controller", made["metadata"]["uid"])
@@ -240,6 +258,13 @@ class Seed:
         for replica_set in self.informers["replicasets"].indexed("controller", made["metadata"]["uid"]):
             self._settle(ReplicaSets, key_of(replica_set))
         self._settle(Deployments, key)
+
+    def _release(self, deployment: Object, image: str, replicas: int) -> None:
+        def release(draft: Object) -> None:
+            draft["spec"]["template"]["spec"]["containers"][0]["image"] = image
+            draft["spec"]["replicas"] = replicas
+
+        self._change("deployments", deployment, release)
 
     def _stateful_set(self, workload: Workload, where: list[Place]) -> None:
         made = manifests.controller(workload, workload.image, workload.replicas)
@@ -261,18 +286,18 @@ class Seed:
         self._settle(Jobs, key_of(owner))
 
     def _fill(self, machines: list[Place], pods: int) -> None:
-        """Small servers, as many as are missing to `pods`, in Deployments of 50."""
+        """Small servers, as many as are missing to `pods`, in Deployments of FILLED."""
         missing = pods - len(self.store.list("pods"))
-        for number in range((max(0, missing) + 49) // 50):
-            count = min(50, missing - 50 * number)
+        for number in range((max(0, missing) + FILLED - 1) // FILLED):
+            count = min(FILLED, missing - FILLED * number)
             workload = replace(FILLER, name=f"web-{number:03d}", age_h=24.0 * 30)
-            where = [machines[(50 * number + i) % len(machines)] for i in range(count)]
+            where = [machines[(FILLED * number + i) % len(machines)] for i in range(count)]
             self._at(workload.age_h * HOUR_S)
             self._deployment(workload, where)
 
     def _wait(self) -> None:
         """What has no node yet has been told why; that is recent enough for its event to be there still."""
-        scheduler = Scheduler(self._process)
+        scheduler = PastScheduler(self._process)
         scheduler.recorder = Recorder(self.store, self.clock, self.rng)
         scheduler.start_keys()
         for pod in self.informers["pods"].all():
