@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 30.0
 LASTING = 4  # failures in a row after which somebody should know
-TURN = 50  # objects that one controller looks at before others have their turn
+TURN = 10  # objects that one controller looks at before others have their turn
 
 
 class WorkQueue:
@@ -158,10 +158,14 @@ class Controller:
             for end in ends:
                 end()
 
+    def delay_s(self, plural: str) -> float:  # noqa: ARG002 -- for those that are slower with some resources
+        """How long after a change of a watched resource its keys are worked on."""
+        return self.rng.uniform(*self.latency_s)
+
     def _listen(self, plural: str, keys: Keys) -> Callable[[], None]:
         def handle(change: Change) -> None:
             concerned = list(keys(change))
-            after_s = self.rng.uniform(*self.latency_s) if concerned else 0.0
+            after_s = self.delay_s(plural) if concerned else 0.0
             for key in concerned:  # all at once and in this order
                 self.queue.add(key, after_s)
 

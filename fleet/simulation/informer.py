@@ -108,7 +108,7 @@ class Informer:
         return list(self.objects.values())
 
     def indexed(self, index: str, value: str) -> list[Object]:
-        """The objects whose `index` (a name of INDEXES, or one that `labelled` made) is `value`, in the order in which they came."""
+        """The objects whose `index` (in INDEXES, or made by `labelled`) is `value`, in the order in which they came."""
         self.catch_up()
         if index not in self._indexes:
             self._build(index)

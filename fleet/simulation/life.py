@@ -14,8 +14,10 @@ from typing import Any
 from fleet.simulation import manifests
 from fleet.simulation.catalogue import WORKLOADS, Kind, Workload
 from fleet.simulation.clock import Clock, stamp
-from fleet.simulation.placement import FINISHED, affinity_matches, amounts, blocked, effective_request
+from fleet.simulation.history import Change
+from fleet.simulation.placement import affinity_matches, blocked, effective_request
 from fleet.simulation.refusals import ApiError
+from fleet.simulation.scheduler import Rooms
 from fleet.simulation.store import Store
 
 Object = dict[str, Any]
@@ -65,6 +67,7 @@ class Life:
         self.workloads = workloads
         self.rng = random.Random(f"{seed}/life")  # noqa: S311 -- not for secrets
         self._moments = Moments({})
+        self._look_anew()
 
     async def run(self) -> None:
         while True:
@@ -198,14 +201,39 @@ class Life:
         """Whether one more of its pods finds room now."""
         spec = owner["spec"]["template"]["spec"]
         request = effective_request(spec)
-        nodes = [n for n in self.store.list("nodes") if affinity_matches(spec, n) and not blocked(spec, n)]
-        free = {n["metadata"]["name"]: amounts(n["status"].get("allocatable")) for n in nodes}
+        self._look()
+        nodes = self._rooms.nodes.items()
+        matching = (name for name, node in nodes if affinity_matches(spec, node) and not blocked(spec, node))
+        return any(self._rooms.room(name).refuses(request) is None for name in matching)
+
+    def _look(self) -> None:
+        """Take in what has changed since the last look; everything anew after too long a time."""
+        try:
+            changes = [change for followed in self._followed for change in followed.take()]
+        except ApiError:
+            self._look_anew()
+            return
+        for change in changes:
+            self._note_change(change)
+
+    def _look_anew(self) -> None:
+        self._rooms = Rooms()
+        self._followed = [self.store.subscribe(plural) for plural in ("nodes", "pods")]
+        for node in self.store.list("nodes"):
+            self._rooms.set_node(node)
         for pod in self.store.list("pods"):
-            node = pod["spec"].get("nodeName")
-            if node in free and pod["status"].get("phase") not in FINISHED:
-                for name, amount in effective_request(pod["spec"]).items():
-                    free[node][name] = free[node].get(name, 0) - amount
-        return any(all(room.get(name, 0) >= amount for name, amount in request.items()) for room in free.values())
+            self._rooms.set_pod(pod)
+
+    def _note_change(self, change: Change) -> None:
+        is_node, gone = change.object["kind"] == "Node", change.type == "DELETED"
+        if is_node and gone:
+            self._rooms.drop_node(change.key)
+        elif is_node:
+            self._rooms.set_node(change.object)
+        elif gone:
+            self._rooms.drop_pod(change.key)
+        else:
+            self._rooms.set_pod(change.object)
 
 
 def next_tag(image: str) -> str:

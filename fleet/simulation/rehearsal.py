@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleet.simulation.catalogue import BLOCK_NODES, WORKLOADS, Workload
+from fleet.simulation.churn import Churn
 from fleet.simulation.clock import Clock, RealClock
 from fleet.simulation.controller import Controller
 from fleet.simulation.life import Life
@@ -29,11 +30,11 @@ CONTEXT = "rehearsal"
 class Rehearsal:
     """One cluster. Everything runs on the event loop that calls `start`.
 
-    `pods`: fill up to so many with small servers. `pace` 0: nothing happens by itself. `without`: controllers
-    to leave out.
+    `pods`: fill up to so many with small servers. `pace` 0: nothing happens by itself. `churn`: changes a second that
+    are made on top, for measurements (ValueError without such servers). `without`: controllers to leave out.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each has its default, and is named where it is given
         self,
         seed: int = 1,
         clock: Clock | None = None,
@@ -41,6 +42,7 @@ class Rehearsal:
         pods: int | None = None,
         *,
         pace: float = 1.0,
+        churn: float = 0.0,
         without: tuple[type[Controller], ...] = (),
         workloads: tuple[Workload, ...] = WORKLOADS,
     ) -> None:
@@ -49,26 +51,30 @@ class Rehearsal:
         Seed(self.store, seed, workloads).plant(nodes, pods)
         self.machinery = Machinery(self.store, self.clock, seed, without)
         self.life = Life(self.store, self.clock, seed, pace, workloads)
-        self._living: asyncio.Task[None] | None = None
+        self.churn = Churn(self.store, self.clock, seed, churn) if churn > 0 else None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         self.machinery.start()
         if self.life.pace > 0:
-            self._living = asyncio.create_task(self.life.run(), name="life")
+            self._tasks.append(asyncio.create_task(self.life.run(), name="life"))
+        if self.churn is not None:
+            self._tasks.append(asyncio.create_task(self.churn.run(), name="churn"))
 
     async def stop(self) -> None:
-        if self._living is not None:
-            self._living.cancel()
+        while self._tasks:
+            task = self._tasks.pop()
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._living
-            self._living = None
+                await task
         await self.machinery.stop()
 
     def check(self) -> None:
         """Raise what any part of it died of."""
         self.machinery.check()
-        if self._living is not None and self._living.done() and not self._living.cancelled():
-            raise RuntimeError("life has ended") from self._living.exception()
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                raise RuntimeError(f"{task.get_name()} has ended") from task.exception()
 
 
 @contextlib.asynccontextmanager

@@ -5,6 +5,7 @@ Must not move or remove pods, and never gives a node more than it has.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from fleet.simulation.clock import stamp
@@ -26,6 +27,15 @@ Object = dict[str, Any]
 
 NAME = "default-scheduler"
 PACKED_OWNERS = frozenset({"Job", "StatefulSet"})
+ENOUGH = 100  # nodes that fit, as with a low percentageOfNodesToScore: a large fleet is not searched to its end
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a pod that found no node asks for, and what it was told."""
+
+    request: Amounts
+    message: str
 
 
 class Rooms:
@@ -65,7 +75,7 @@ class Rooms:
 
 
 class Scheduler(Controller):
-    """Keys are pods. A pod that fits nowhere waits until some node or bound pod changes."""
+    """Keys are pods. A pod that fits nowhere waits until some node changes, or one has room for it again."""
 
     name = "scheduler"
     manager = "kube-scheduler"
@@ -75,7 +85,8 @@ class Scheduler(Controller):
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self.rooms = Rooms()
-        self._waiting: dict[str, str] = {}  # key → message of the last attempt
+        self._waiting: dict[str, Waiting] = {}
+        self._next_start = 0  # among the nodes, for the next search
 
     def watches(self) -> dict[str, Keys]:
         return {"nodes": self._node_changed, "pods": self._pod_changed}
@@ -108,13 +119,23 @@ class Scheduler(Controller):
             self._waiting.pop(key, None)
         else:
             self.rooms.set_pod(pod)
-        if pod["spec"].get("nodeName"):
-            return self._waiting_in_turn() if gone or pod["status"].get("phase") in FINISHED else ()
+        node = pod["spec"].get("nodeName")
+        if node:
+            return self._now_fitting(node) if gone or pod["status"].get("phase") in FINISHED else ()
         return () if gone or not _wants_node(pod) or key in self._waiting else (key,)
 
     def _waiting_in_turn(self) -> Iterable[str]:
         pods = self.informers["pods"].objects
         return sorted((k for k in self._waiting if k in pods), key=lambda k: _turn(pods[k]))
+
+    def _now_fitting(self, name: str) -> Iterable[str]:
+        """The waiting pods for which this node has room now (the real scheduler's queueing hints)."""
+        node, room = self.rooms.nodes.get(name), self.rooms.room(name)
+        if node is None:
+            return ()
+        pods = self.informers["pods"].objects
+        roomy = [k for k in self._waiting_in_turn() if not room.refuses(self._waiting[k].request)]
+        return [k for k in roomy if not blocked(pods[k]["spec"], node)]
 
     def sync(self, key: str) -> float | None:
         self.informers["nodes"].catch_up()
@@ -127,18 +148,24 @@ class Scheduler(Controller):
         if fitting:
             self._bind(pod, min(fitting, key=self._preference(pod, request)))
         else:
-            self._refuse(pod, unavailable_message(len(self.rooms.nodes), refusals))
+            self._refuse(pod, Waiting(request, unavailable_message(len(self.rooms.nodes), refusals)))
         return None
 
     def _filter(self, pod: Object, request: Amounts) -> tuple[list[str], list[Refusal]]:
+        """Nodes that fit, ENOUGH at most, and why those looked at before do not. Each search goes on where the last ended."""
         fitting: list[str] = []
         refusals: list[Refusal] = []
-        for name, node in self.rooms.nodes.items():
-            refusal = blocked(pod["spec"], node) or self.rooms.room(name).refuses(request)
+        names = list(self.rooms.nodes)
+        first = self._next_start % len(names) if len(names) > ENOUGH else 0
+        for name in (*names[first:], *names[:first]):
+            refusal = blocked(pod["spec"], self.rooms.nodes[name]) or self.rooms.room(name).refuses(request)
             if refusal is None:
                 fitting.append(name)
+                if len(fitting) == ENOUGH:
+                    break
             else:
                 refusals.append(refusal)
+        self._next_start = first + len(fitting) + len(refusals)
         return fitting, refusals
 
     def _preference(self, pod: Object, request: Amounts) -> Callable[[str], tuple[float, ...]]:
@@ -169,13 +196,13 @@ class Scheduler(Controller):
         note = f"Successfully assigned {namespace}/{name} to {node}"
         self.recorder.scheduling(pod, "Scheduled", note, "Binding")
 
-    def _refuse(self, pod: Object, message: str) -> None:
+    def _refuse(self, pod: Object, waiting: Waiting) -> None:
         """Say why; the pod and its events change only when the reason does."""
-        key = key_of(pod)
+        key, message = key_of(pod), waiting.message
         namespace, name = split_key(key)
-        told = self._waiting.get(key) == message or _condition_message(pod) == message
-        self._waiting[key] = message
-        if told:
+        before = self._waiting.get(key)
+        self._waiting[key] = waiting
+        if (before is not None and before.message == message) or _condition_message(pod) == message:
             return
         now = stamp(self.clock.now())
 

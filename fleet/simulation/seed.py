@@ -50,7 +50,7 @@ PEOPLE = "kubectl-client-side-apply"
 FILLER = Workload(
     "web", Kind.DEPLOYMENT, "web", "Portal", "par-prod/web:1", "L4", 0, cores=1, memory_gib=1, pods_age_h=30.0
 )  # fmt: skip
-FILLED = 100  # pods of one filler
+FILLED = 50  # pods of one filler
 
 
 class PastClock:

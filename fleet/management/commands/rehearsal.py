@@ -23,6 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("--nodes", type=int, default=24, help="GPU nodes of 8 GPUs each")
         parser.add_argument("--pods", type=int, default=None, help="fill up with small servers to so many pods")
         parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same fleet")
+        parser.add_argument("--churn", type=float, default=0.0, help="changes a second on top (needs --pods)")
         parser.add_argument("--speed", type=float, default=1.0, help="how much faster than the wall clock")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
@@ -42,8 +43,10 @@ class Command(BaseCommand):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        rehearsal = Rehearsal(seed, RealClock(speed), nodes, more["pods"])
+        gc.disable()  # what is made until then stays: collecting in between only takes time
+        rehearsal = Rehearsal(seed, RealClock(speed), nodes, more["pods"], churn=more["churn"])
         gc.freeze()  # the seeded fleet lives as long as the process: never search it for garbage
+        gc.enable()
         async with listening(rehearsal, home, port) as server:
             self.stdout.write(f"ready {server.url}")
             self.stdout.flush()
