@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.panels.fleet import GLYPHS, natural
+from dashboard.panels.fleet import GLYPHS
+from dashboard.panels.order import natural
 from dashboard.panels.words import Text, say
 from fleet.domain.attention import Concern
 from fleet.domain.picture import AttentionRow

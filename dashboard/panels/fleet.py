@@ -4,9 +4,11 @@ Owns which facts of the picture are shown where and in which order. Must not hol
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from dashboard.panels.order import natural
 from dashboard.panels.words import Age, Text, Value, say
 from fleet.domain.picture import CELL_STATES, FleetRow, NodeRow, ProductRow, Snapshot
 
@@ -15,6 +17,14 @@ STATES = ("busy", "free", "idle", "degraded", "failed", "draining", "cordoned", 
 ALWAYS = ("busy", "free", "cordoned", "unknown")
 GLYPHS = {"warn": "s-warn", "bad": "s-bad", "drain": "s-drain", "off": "s-off"}
 SILENT = "node-unreachable"
+# The states that a group names beside its sentence, most urgent first, with level and glyph.
+MARKS = {
+    "failed": ("bad", "s-bad"),
+    "degraded": ("warn", "s-warn"),
+    "draining": ("drain", "s-drain"),
+    "unknown": ("off", "s-unknown"),
+    "cordoned": ("off", "s-off"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +44,6 @@ class KeyNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    state: str
-    fifths: str  # utilisation in fifths, "" not measured
-
-
-@dataclass(frozen=True, slots=True)
 class Card:
     """One node on the map."""
 
@@ -47,10 +51,20 @@ class Card:
     product: str
     level: str
     glyph: str
-    cells: tuple[Cell, ...]
+    cells: str  # one letter of CELL_STATES per slot
     words: Text
     free: Text
     label: Text  # for those who cannot see the cells
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How many GPUs of a group are in a state that is not normal."""
+
+    id: str
+    level: str
+    glyph: str
+    words: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,7 @@ class Group:
     title: Text
     sentence: Text
     nodes: tuple[NodeRow, ...]
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +224,19 @@ def groups(nodes: Iterable[NodeRow]) -> list[Group]:
 
 
 def _group(pool: str, zone: str, nodes: tuple[NodeRow, ...]) -> Group:
-    return Group(group_id(pool, zone), place(pool, zone), group_sentence(nodes), nodes)
+    return Group(group_id(pool, zone), place(pool, zone), group_sentence(nodes), nodes, tuple(marks(nodes)))
+
+
+def marks(nodes: Iterable[NodeRow]) -> Iterator[Mark]:
+    found = Counter[str]()
+    for node in nodes:
+        found.update(node.cells)
+    counts = Counter[str]()
+    for letter, n in found.items():
+        counts[CELL_STATES[letter]] += n
+    for state, (level, glyph) in MARKS.items():
+        if counts[state]:
+            yield Mark(state, level, glyph, say(f"count.{state}", n=counts[state]))
 
 
 def group_id(pool: str, zone: str) -> str:
@@ -244,7 +271,7 @@ def card(node: NodeRow) -> Card:
         product=node.product,
         level=node.level,
         glyph=glyph(node),
-        cells=tuple(cells(node)),
+        cells=node.cells,
         words=reason(node) if node.level else ", ".join(node.gpu_workloads),
         free=_free_words(node),
         label=_label(node),
@@ -256,11 +283,6 @@ def glyph(node: NodeRow) -> str:
     if node.level == "off" and node.reasons[:1] == (SILENT,):
         return "s-unknown"
     return GLYPHS.get(node.level, "")
-
-
-def cells(node: NodeRow) -> Iterator[Cell]:
-    for letter in node.cells:
-        yield Cell(CELL_STATES[letter], letter if letter.isdigit() else "")
 
 
 def _free_words(node: NodeRow) -> Text:
@@ -294,20 +316,3 @@ def reason(node: NodeRow) -> Text:
         case "over-committed":
             return say("card.over-committed", n=sum(r.overcommit for r in node.resources))
     return say(f"card.{token}-short")
-
-
-def natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Sort key: runs of digits by their number, the rest by its characters. The browser sorts alike."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(len(p.lstrip("0")), p.lstrip("0")) if i % 2 else (0, p) for i, p in enumerate(parts)], name
-
-
-def products(nodes: Iterable[NodeRow]) -> list[str]:
-    """The GPU models on the map, for its filter."""
-    return sorted({node.product for node in nodes if node.product}, key=natural)
-
-
-def filtered_out(node: NodeRow, state: str, product: str) -> bool:
-    """Whether the filters hide the node: it must have a cell in that state, and be of that model."""
-    states = {CELL_STATES[letter] for letter in node.cells}
-    return (bool(state) and state not in states) or (bool(product) and product != node.product)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.panels.fleet import glyph, natural, place, reason
+from dashboard.panels.fleet import glyph, place, reason
+from dashboard.panels.order import natural
 from dashboard.panels.words import Age, Clock, Text, Value, say
 from fleet.domain.picture import Condition, NodeRow, PodRow, Resource
 

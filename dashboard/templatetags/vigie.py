@@ -3,13 +3,16 @@
 Owns nothing but the bridge between templates and `dashboard.panels.words`.
 """
 
+import functools
 from typing import Any
+from urllib.parse import quote
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dashboard.panels import words
+from fleet.domain.picture import CELL_STATES
 
 register = template.Library()
 
@@ -31,6 +34,28 @@ def icon(name: str) -> SafeString:
     """A glyph; an empty name keeps its place in the markup for script to fill."""
     hidden = SafeString("") if name else SafeString(" hidden")
     return format_html('<svg class="ico" aria-hidden="true"{}><use href="#{}"/></svg>', hidden, name)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _cells(letters: str) -> SafeString:
+    return format_html_join("", '<i class="gpu" data-s="{}"{}></i>', (_cell(letter) for letter in letters))
+
+
+def _cell(letter: str) -> tuple[str, SafeString]:
+    return CELL_STATES[letter], format_html(' data-u="{}"', letter) if letter.isdigit() else SafeString("")
+
+
+@register.simple_tag
+def gpu_cells(letters: str) -> SafeString:
+    """The cells of one node. Most nodes of a large fleet look alike, so what was made once is kept."""
+    return _cells(letters)
+
+
+@register.simple_tag(takes_context=True)
+def node_url(context: dict[str, Any], name: str) -> str:
+    """The address of a node's page: a map has thousands, so the resolver is asked once per page."""
+    pattern: str = context["script"]["node_url"]
+    return pattern.replace(context["script"]["placeholder"], quote(name, safe="~"))
 
 
 @register.filter

@@ -7,11 +7,15 @@ import { test } from "node:test";
 import * as attention from "../static/js/panels/attention.js";
 import * as fleet from "../static/js/panels/fleet.js";
 import * as node from "../static/js/panels/node.js";
+import * as zoom from "../static/js/panels/zoom.js";
 import { Words } from "../static/js/words.js";
 
 const FOLDER = new URL("../../tests/data/panels/", import.meta.url);
 const read = (name) => JSON.parse(readFileSync(new URL(name, FOLDER), "utf8"));
 const cases = readdirSync(FOLDER).filter((name) => !name.startsWith("words-"));
+
+const NONE = { state: "", product: "", pool: "", only: "" };
+const FILTERS = { "state and product": { state: "busy", product: "L4" }, pool: { pool: "train" }, trouble: { only: "trouble" } };
 
 for (const name of cases) {
   const found = read(name);
@@ -36,9 +40,11 @@ function fleetSaid({ tables, trouble }, told) {
     size: told(fleet.mapSize(row)),
     claims: told(fleet.claims(row)),
     measured: fleet.measured(nodes),
-    groups: fleet.groups(nodes).map((g) => [g.id, told(g.title), told(g.sentence), g.nodes.map((n) => n.name)]),
+    groups: fleet.groups(nodes).map((g) => [g.id, told(g.title), told(g.sentence), g.nodes.map((n) => n.name), g.marks.map((m) => [m.id, m.level, m.glyph, told(m.words)])]),
     cards: Object.fromEntries(nodes.map((n) => [n.name, cardSaid(fleet.card(n), told)])),
-    filtered: nodes.filter((n) => fleet.filteredOut(n, "busy", "L4")).map((n) => n.name).sort(),
+    filtered: Object.fromEntries(Object.entries(FILTERS).map(([name, filter]) => [
+      name, nodes.filter((n) => zoom.hides({ ...NONE, ...filter }, n)).map((n) => n.name).sort(),
+    ])),
     attention: attention.entries(tables.attention, trouble).map((e) => [
       e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since, e.node, told(e.action),
     ]),

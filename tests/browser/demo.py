@@ -249,3 +249,41 @@ def with_node(found: Snapshot, row: NodeRow) -> Snapshot:
 
 def without_node(found: Snapshot, name: str) -> Snapshot:
     return replaced(found, nodes={key: row for key, row in found.nodes.items() if key != name})
+
+
+def large(count: int = 1_000, now: float = NOW) -> Snapshot:
+    """`count` nodes of eight GPUs with names as a cloud gives them, in six groups; a few of each trouble."""
+    rows = {row.name: row for row in (_one_of_many(i, now) for i in range(count))}
+    attention_rows = [_trouble_of(row, now) for row in rows.values() if row.level]
+    return Snapshot(
+        fleet={"fleet": fleet(rows, now)},
+        products={name: product(name, rows.values()) for name in ("H100", "A100")},
+        nodes=rows,
+        pods={},
+        workloads={},
+        attention={f"{row.kind}:{row.subject}": row for row in attention_rows},
+    )
+
+
+def _one_of_many(i: int, now: float) -> NodeRow:
+    row = node(10, now) if i % 5 else node(17, now)
+    row = {37: node(SILENT, now), 55: node(CORDONED, now), 71: node(WITHDRAWN, now)}.get(i % 97, row)
+    group = i * 6 // 1_000 if i < 1_000 else i % 6
+    name = f"ip-10-{16 + group}-{i * 7919 % 251}-{i * 104_729 % 253}.eu-north-1{'abc'[group % 3]}.compute.internal"
+    return msgspec.structs.replace(
+        row, name=name if i < 1_000 else f"n{i}-{name}", pool=("train", "infer")[group // 3], zone=f"eun1-{'abc'[group % 3]}",
+        product=("H100", "A100")[group // 3], gpu_workloads=(f"moe-{i * 31 % 61}x7b-pretrain",) if row.gpu_workloads else (),
+    )  # fmt: skip
+
+
+def _trouble_of(row: NodeRow, now: float) -> AttentionRow:
+    kind = row.reasons[0]
+    facts = {
+        "node-unreachable": (("reason", "NodeStatusUnknown"), ("message", "Kubelet stopped posting node status.")),
+        "gpus-withdrawn": (("withdrawn", 1), ("capacity", 8), ("resource", "nvidia.com/gpu")),
+        "cordoned": (("by", "kubectl-cordon"), ("free", 8)),
+    }[kind]
+    rank = {"node-unreachable": 0, "gpus-withdrawn": 3, "cordoned": 8}[kind]
+    return AttentionRow(
+        kind, "bad" if rank < 8 else "warn", rank, row.name, row.name, now - 300, (("pods", 2), ("gpus", 8), *facts)
+    )

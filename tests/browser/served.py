@@ -55,6 +55,10 @@ class Served:
         self._thread.start()
         if not self._ready.wait(20):
             raise RuntimeError("the web server did not start")
+        self.keep_fresh()
+
+    def keep_fresh(self) -> None:
+        """Without `start`: a further cluster of a server that runs already."""
         threading.Thread(target=self._beat, name="pulse", daemon=True).start()
 
     async def _serve(self) -> None:
@@ -148,6 +152,9 @@ def main(home: str) -> None:
     served = Served(demo.CLUSTER)
     served.start()
     served.show(demo.snapshot(time.time()))
+    large = Served("hel-train-2")
+    large.show(demo.large(now=time.time()))
+    large.keep_fresh()
     print(served.url, flush=True)
     threading.Event().wait()
 

@@ -1,4 +1,4 @@
-"""The promise of the first page, on the product as people start it: `kubectl cordon` shows on the open Fleet page within a second."""
+"""The promise of the first page, on the product as started: `kubectl cordon` shows on the open Fleet page within a second."""
 
 import os
 import subprocess

@@ -70,7 +70,7 @@ def test_filters_narrow_the_map_and_stay_in_the_address(visit, shown):
     expect(page.locator("[data-map=shown]")).to_have_text("5 nodes shown")
     free.click()
     assert len(visible(page)) == 6
-    page.get_by_role("button", name="All").click()
+    page.get_by_role("button", name="All", exact=True).click()
     assert len(visible(page)) == 24
     expect(page.locator("[data-map=shown]")).to_be_hidden()
     assert page.url.endswith(f"/c/{shown.cluster}/")

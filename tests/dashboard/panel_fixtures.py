@@ -14,8 +14,19 @@ import msgspec
 from django.utils import timezone, translation
 
 from dashboard.panels import attention, fleet, node, words
+from dashboard.panels.zoom import Filter
 from fleet.domain.attention import Concern
-from fleet.domain.picture import AttentionRow, Condition, FleetRow, NodeRow, PodRow, ProductRow, Resource, Snapshot
+from fleet.domain.picture import (
+    CELL_STATES,
+    AttentionRow,
+    Condition,
+    FleetRow,
+    NodeRow,
+    PodRow,
+    ProductRow,
+    Resource,
+    Snapshot,
+)
 from tests.browser import demo
 
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "panels"
@@ -87,6 +98,12 @@ def empty() -> Snapshot:
     return Snapshot({"fleet": FleetRow()}, {"H100": ProductRow("H100", fragmentation=((8, None),))}, {}, {}, {}, {})
 
 
+FILTERS = {
+    "state and product": Filter(state="busy", product="L4"),
+    "pool": Filter(pool="train"),
+    "trouble": Filter(only="trouble"),
+}
+
 CASES = {"demo": (demo.snapshot, "node-07"), "odd": (odd, "n10"), "empty": (empty, "")}
 
 
@@ -122,11 +139,14 @@ def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
         "claims": told(fleet.claims(row)),
         "measured": fleet.measured(snapshot.nodes.values()),
         "groups": [
-            [g.id, told(g.title), told(g.sentence), [n.name for n in g.nodes]]
+            [g.id, told(g.title), told(g.sentence), [n.name for n in g.nodes], [mark_said(m) for m in g.marks]]
             for g in fleet.groups(snapshot.nodes.values())
         ],
         "cards": {name: card_said(fleet.card(n)) for name, n in snapshot.nodes.items()},
-        "filtered": sorted(name for name, n in snapshot.nodes.items() if fleet.filtered_out(n, "busy", "L4")),
+        "filtered": {
+            name: sorted(key for key, row in snapshot.nodes.items() if choice.hides(row))
+            for name, choice in FILTERS.items()
+        },
         "attention": [
             [e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since_at, e.node, told(e.action)]
             for e in attention.entries(snapshot.attention, TROUBLE)
@@ -134,8 +154,12 @@ def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+def mark_said(mark: fleet.Mark) -> list[str]:
+    return [mark.id, mark.level, mark.glyph, told(mark.words)]
+
+
 def card_said(card: fleet.Card) -> list[Any]:
-    cells = [[cell.state, cell.fifths] for cell in card.cells]
+    cells = [[CELL_STATES[letter], letter if letter.isdigit() else ""] for letter in card.cells]
     return [card.product, card.level, card.glyph, told(card.words), told(card.free), told(card.label), cells]
 
 

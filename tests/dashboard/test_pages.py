@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from dashboard import views
+from dashboard import pages
 from fleet import live
 from fleet.domain.picture import EMPTY, FleetRow
 from tests.browser import demo
@@ -164,7 +164,7 @@ def test_filters_work_without_script(get):
     shown = re.findall(r'<li data-node="([^"~]+)">', html)
     assert shown == ["node-19", "node-21", "node-23", "node-24"]
     assert '<span data-map="shown">4 nodes shown</span>' in html
-    assert html.count('aria-pressed="true"') == 3  # state, model, language
+    assert html.count('aria-pressed="true"') == 5  # state, model, which nodes, zoom, language
 
 
 def test_the_node_page_says_what_is_there(get):
@@ -207,7 +207,7 @@ class Unreachable:
 
 @pytest.mark.parametrize("path", ["", "nodes/node-01/"])
 def test_a_store_that_cannot_be_reached_is_said(get, monkeypatch, path):
-    monkeypatch.setattr(views, "live", SimpleNamespace(picture=Unreachable, PictureError=live.PictureError))
+    monkeypatch.setattr(pages, "live", SimpleNamespace(picture=Unreachable, PictureError=live.PictureError))
     response = get(path)
     assert response.status_code == 503
     assert "The picture cannot be read" in response.content.decode()
@@ -236,7 +236,7 @@ def test_times_of_events_are_in_the_readers_zone(as_person, shown, zone):
     client = as_person("viewer")
     found = []
     for cookie in ("", zone):
-        client.cookies[views.ZONE_COOKIE] = cookie
+        client.cookies[pages.ZONE_COOKIE] = cookie
         html = client.get(f"/c/{shown.cluster}/nodes/node-07/").content.decode()
         found.append(re.search(r'data-key="created">.*? (\d\d:\d\d)</time>', html, re.DOTALL)[1])
     assert found == [time.strftime("%H:%M", time.gmtime(at + offset_s)) for offset_s in (0, 9 * 3_600)]
@@ -244,4 +244,4 @@ def test_times_of_events_are_in_the_readers_zone(as_person, shown, zone):
 
 @pytest.mark.parametrize("zone", ["", "Nowhere/Land", "../../etc/passwd", "/etc/passwd", "a\x00b", "%00", "x" * 5_000])
 def test_a_zone_that_is_none_is_ignored(zone):
-    assert views.zone(SimpleNamespace(COOKIES={views.ZONE_COOKIE: zone})) is None
+    assert pages.zone(SimpleNamespace(COOKIES={pages.ZONE_COOKIE: zone})) is None

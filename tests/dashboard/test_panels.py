@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from django.utils import timezone, translation
 
-from dashboard.panels import attention, fleet, node, words
+from dashboard.panels import attention, fleet, node, words, zoom
+from dashboard.panels.order import natural
 from dashboard.panels.patterns import MESSAGES, Many
 from dashboard.panels.words import Age, say
+from dashboard.panels.zoom import TROUBLE, Filter, Zoom
 from fleet.domain.attention import Concern
 from fleet.domain.picture import CELL_STATES, AttentionRow, FleetRow, NodeRow, PodRow, Resource
 from tests.browser import demo
@@ -208,7 +210,7 @@ def test_every_concern_can_be_said_with_its_facts(concern):
 def test_names_sort_as_a_person_counts():
     names = ["node-10", "node-9", "node-2", "node-02", "a", "node", "node-1b", "node-1a2", "node-1a10", "10", "9"]
     expected = ["9", "10", "a", "node", "node-1a2", "node-1a10", "node-1b", "node-02", "node-2", "node-9", "node-10"]
-    assert sorted(names, key=fleet.natural) == expected
+    assert sorted(names, key=natural) == expected
 
 
 def test_most_urgent_first_then_oldest_and_unknown_age_last():
@@ -227,18 +229,47 @@ def test_a_broken_stream_comes_before_what_it_may_hide():
 
 
 @pytest.mark.parametrize(
-    ("state", "product", "out"),
+    ("filter_", "out"),
     [
-        ("", "", False),
-        ("busy", "", False),
-        ("failed", "", True),
-        ("", "H100", False),
-        ("", "L4", True),
-        ("busy", "L4", True),
+        (Filter(), False),
+        (Filter(state="busy"), False),
+        (Filter(state="failed"), True),
+        (Filter(product="H100"), False),
+        (Filter(product="L4"), True),
+        (Filter(state="busy", product="L4"), True),
+        (Filter(pool="train"), False),
+        (Filter(pool="infer"), True),
+        (Filter(only=TROUBLE), True),
+        (Filter(only="nonsense"), False),
     ],
 )
-def test_filters(state, product, out):
-    assert fleet.filtered_out(NodeRow("n", product="H100", cells="3f"), state, product) is out
+def test_filters(filter_, out):
+    assert filter_.hides(NodeRow("n", pool="train", product="H100", cells="3f")) is out
+    assert bool(filter_) is (filter_ != Filter())
+    assert Filter.of(filter_.query()) == filter_
+
+
+def test_trouble_alone_keeps_what_is_not_normal():
+    assert not Filter(only=TROUBLE).hides(NodeRow("n", level="off"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "chosen", "expected"),
+    [
+        (0, "", Zoom.CARDS),
+        (60, "", Zoom.CARDS),
+        (61, "", Zoom.DENSE),
+        (60, "dense", Zoom.DENSE),
+        (61, "cards", Zoom.CARDS),
+        (61, "groups", Zoom.GROUPS),
+        (2_000, "nonsense", Zoom.DENSE),
+        (2_001, "", Zoom.GROUPS),
+        (2_001, "cards", Zoom.GROUPS),
+    ],
+)
+def test_the_zoom_follows_the_count_and_then_the_person(nodes, chosen, expected):
+    assert zoom.zoom(nodes, chosen) is expected
+    assert not zoom.choices(nodes) or expected in zoom.choices(nodes) or nodes <= zoom.CARDS_TO
 
 
 def test_a_node_that_nobody_measures_never_shows_the_healthy_tick():

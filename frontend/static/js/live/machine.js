@@ -5,7 +5,8 @@ import { summary } from "../panels/attention.js";
 import { cells, counts } from "../panels/fleet.js";
 import { facts as factsOf, hardware as hardwareOf, podCounts, tags } from "../panels/node.js";
 import { patchCells } from "./cells.js";
-import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
+import { fresh, part, write } from "./patch.js";
+import { patchTags } from "./tags.js";
 
 /** @typedef {import("../page.js").Behaviour} Behaviour */
 /** @typedef {import("../page.js").Context} Context */
@@ -21,22 +22,13 @@ function own(tables, { page }) {
 
 /** @type {Behaviour} */
 export function headline(root, context) {
-  const { words, now } = context, title = part(root, "h1");
+  const title = part(root, "h1");
   return {
     update(tables) {
       const node = own(tables, context);
       if (node === undefined) return;
-      const shown = new Map([...title.querySelectorAll(".tag")].map((tag) => [tag.getAttribute("data-tag"), tag]));
-      const wanted = tags(node).map((tag) => {
-        const element = shown.get(tag.id) ?? fresh(root, "template");
-        mark(element, "data-tag", tag.id);
-        mark(element, "data-level", tag.level);
-        glyph(part(element, ".ico"), tag.glyph);
-        write(part(element, ":scope > span"), tag.words, words, now());
-        return element;
-      });
-      arrange(part(title, ".tags"), wanted);
-      write(part(root, ".sub"), summary(tables.attention), words, now());
+      patchTags(part(title, ".tags"), tags(node), () => fresh(root, "template"), context);
+      write(part(root, ".sub"), summary(tables.attention), context.words, context.now());
     },
   };
 }

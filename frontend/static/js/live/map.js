@@ -1,16 +1,24 @@
 /**
  * The fleet map: cards that change, appear and disappear, the sentences of their groups, and what its header says.
+ *
+ * The same markup shows cards or dense tiles (`data-zoom`). In the zoom of groups the page holds the nodes of one open group only.
  */
-import { claims, filteredOut, groups, mapSize, measured } from "../panels/fleet.js";
+import { claims, group, groupId, groups, mapSize, measured } from "../panels/fleet.js";
+import { hides, narrows } from "../panels/zoom.js";
 import { touched } from "../picture.js";
 import { say } from "../words.js";
 import { fillCard, patchCard } from "./card.js";
 import { startFilters } from "./filters.js";
+import { startLens } from "./lens.js";
 import { arrange, fresh, part, write } from "./patch.js";
+import { startRoving } from "./roving.js";
+import { patchTags } from "./tags.js";
+import { startZoom } from "./zoom.js";
 
 /** @typedef {import("../page.js").Context} Context */
 /** @typedef {import("../types.js").NodeRow} NodeRow */
 /** @typedef {import("../types.js").Tables} Tables */
+/** @typedef {import("../panels/fleet.js").Group} Group */
 
 /** @type {import("../page.js").Behaviour} */
 export function map(root, context) {
@@ -20,35 +28,51 @@ export function map(root, context) {
     const element = /** @type {HTMLElement} */ (item);
     cards.set(element.dataset["node"] ?? "", element);
   }
-  /** @type {NodeRow[]} */
-  let rows = [];
+  const open = root.dataset["zoom"] === "groups" ? root.dataset["open"] ?? "" : null;
+  /** @type {Record<string, NodeRow>} */
+  let nodes = {};
+  /** @type {Group[]} */
+  let shownGroups = [];
   const filter = startFilters(root, () => show());
+  const roving = startRoving(root);
+  const lens = startLens(root, context, (name) => nodes[name]);
+  startZoom(root, () => {
+    roving.settle();
+    lens.settle();
+  });
+
+  /** @param {NodeRow} row */
+  const hasCard = (row) => open === null || groupId(row) === open;
 
   function show() {
-    if (rows.length === 0) return;
+    if (shownGroups.length === 0) return;
     let shown = 0;
-    for (const row of rows) {
-      const hidden = filteredOut(row, filter.state, filter.product);
-      cards.get(row.name)?.toggleAttribute("hidden", hidden);
-      shown += Number(!hidden);
-    }
-    for (const group of root.querySelectorAll(".group[id]")) {
-      group.toggleAttribute("hidden", group.querySelector("[data-node]:not([hidden])") === null);
+    for (const { id, nodes: members } of shownGroups) {
+      let some = 0;
+      for (const row of members) {
+        const hidden = hides(filter, row);
+        cards.get(row.name)?.toggleAttribute("hidden", hidden);
+        some += Number(!hidden);
+      }
+      document.getElementById(id)?.toggleAttribute("hidden", some === 0);
+      shown += some;
     }
     const count = part(root, "[data-map=shown]");
     write(count, say("map.shown", { nodes: say("nodes", { n: shown }) }), context.words, context.now(), { flash: false });
-    count.toggleAttribute("hidden", !filter.state && !filter.product);
+    count.toggleAttribute("hidden", !narrows(filter));
     part(root, "[data-map=no-match]").toggleAttribute("hidden", shown > 0);
+    roving.settle();
   }
 
   return {
     update(tables, before) {
-      const changed = touched(before.nodes, tables.nodes);
-      rows = Object.values(tables.nodes);
+      nodes = tables.nodes;
+      const changed = touched(before.nodes, nodes), rows = Object.values(nodes);
       if (changed.size) {
-        for (const name of changed) patchNode(name, tables.nodes[name]);
-        patchGroups(rows, changed);
+        for (const name of changed) patchNode(name, nodes[name]);
+        patchGroups(rows, changed, before.nodes);
         show();
+        lens.update(changed);
       }
       header(root, tables, rows, context);
       filter.learn(rows);
@@ -61,7 +85,7 @@ export function map(root, context) {
    */
   function patchNode(name, row) {
     const item = cards.get(name);
-    if (row === undefined) {
+    if (row === undefined || !hasCard(row)) {
       keepFocus(item);
       item?.remove();
       cards.delete(name);
@@ -76,23 +100,40 @@ export function map(root, context) {
 
   /**
    * Groups in their order, each with its cards; those whose nodes did not change are left alone.
-   * @param {NodeRow[]} nodes
+   * @param {NodeRow[]} rows
    * @param {Set<string>} changed
+   * @param {Record<string, NodeRow>} earlier
    */
-  function patchGroups(nodes, changed) {
-    const wanted = groups(nodes);
-    const sections = wanted.map((group) => {
-      const section = document.getElementById(group.id) ?? newGroup(group.id);
-      const there = section.querySelectorAll("[data-node]").length;
-      if (there !== group.nodes.length || group.nodes.some((node) => changed.has(node.name))) {
-        write(part(section, "h3"), group.title, context.words, context.now(), { flash: false });
-        write(part(section, "header p"), group.sentence, context.words, context.now());
-        arrange(part(section, ".nodes"), group.nodes.flatMap((node) => cards.get(node.name) ?? []));
-      }
-      return section;
+  function patchGroups(rows, changed, earlier) {
+    const moved = [...changed].some((name) => {
+      const one = earlier[name], two = nodes[name];
+      return one === undefined || two === undefined || groupId(one) !== groupId(two);
     });
-    arrange(part(root, "[data-groups]"), sections);
-    part(root, "[data-map=no-nodes]").toggleAttribute("hidden", nodes.length > 0);
+    if (moved) {
+      shownGroups = groups(rows);
+      arrange(part(root, "[data-groups]"), shownGroups.map(({ id }) => document.getElementById(id) ?? newGroup(id)));
+      part(root, "[data-map=no-nodes]").toggleAttribute("hidden", rows.length > 0);
+      for (const found of shownGroups) patchGroup(found, true);
+    } else {
+      shownGroups = shownGroups.map((found) => {
+        if (!found.nodes.some((node) => changed.has(node.name))) return found;
+        const next = group(found.nodes.map((node) => nodes[node.name] ?? node));
+        patchGroup(next, false);
+        return next;
+      });
+    }
+  }
+
+  /**
+   * @param {Group} found
+   * @param {boolean} moved whether its nodes may be others than before
+   */
+  function patchGroup(found, moved) {
+    const section = part(root, `#${CSS.escape(found.id)}`);
+    write(part(section, "h3"), found.title, context.words, context.now(), { flash: false });
+    write(part(section, "header p"), found.sentence, context.words, context.now());
+    patchTags(part(section, "[data-marks]"), found.marks, () => fresh(root, "template[data-new=mark]"), context);
+    if (moved) arrange(part(section, ".nodes"), found.nodes.flatMap((node) => cards.get(node.name) ?? []));
   }
 
   /** @param {string} id */
@@ -100,7 +141,9 @@ export function map(root, context) {
     const section = fresh(root, "template[data-new=group]");
     section.id = id;
     section.setAttribute("aria-labelledby", `${id}-h`);
+    part(section, ".nodes").setAttribute("aria-labelledby", `${id}-h`);
     part(section, "h3").id = `${id}-h`;
+    part(root, "[data-groups]").append(section);
     return section;
   }
 
@@ -125,4 +168,3 @@ function header(root, tables, rows, { words, now }) {
   dra.toggleAttribute("hidden", !fleet.claims);
   part(root, "[data-map=unmeasured]").toggleAttribute("hidden", measured(rows));
 }
-

@@ -58,8 +58,10 @@ function stamp(at) {
  * @param {Element} element
  */
 export function flash(element) {
-  element.removeAttribute("data-changed");
-  void element.getBoundingClientRect(); // so that a change during the flash starts it again
+  if (element.hasAttribute("data-changed")) {
+    element.removeAttribute("data-changed");
+    void element.getBoundingClientRect(); // so that a change during the flash starts it again
+  }
   element.setAttribute("data-changed", "");
   setTimeout(() => element.removeAttribute("data-changed"), 1600);
 }

@@ -2,7 +2,8 @@
  * The sentences of the attention list: the mirror of dashboard/panels/attention.py.
  */
 import { say } from "../words.js";
-import { levelGlyph, natural } from "./fleet.js";
+import { levelGlyph } from "./fleet.js";
+import { natural } from "./order.js";
 
 /** @typedef {import("../types.js").AttentionRow} AttentionRow */
 /** @typedef {import("../words.js").Text} Text */

@@ -4,6 +4,7 @@
  * Pure: rows in, texts out. `tests/data/panels` holds both sides to the same words.
  */
 import { say } from "../words.js";
+import { natural } from "./order.js";
 
 /** @typedef {import("../types.js").FleetRow} FleetRow */
 /** @typedef {import("../types.js").NodeRow} NodeRow */
@@ -21,6 +22,17 @@ export const STATES = ["busy", "free", "idle", "degraded", "failed", "draining",
 const ALWAYS = ["busy", "free", "cordoned", "unknown"];
 /** @type {Record<string, string>} */
 const GLYPHS = { warn: "s-warn", bad: "s-bad", drain: "s-drain", off: "s-off" };
+
+/** The states that a group names beside its sentence, most urgent first, with level and glyph. */
+const MARKS = /** @type {[string, string, string][]} */ ([
+  ["failed", "bad", "s-bad"], ["degraded", "warn", "s-warn"], ["draining", "drain", "s-drain"], ["unknown", "off", "s-unknown"],
+  ["cordoned", "off", "s-off"],
+]);
+
+/** @param {string} letter one of NodeRow.cells */
+export function cellState(letter) {
+  return CELL_STATES[letter] ?? "";
+}
 
 /** @param {string} level */
 export function levelGlyph(level) {
@@ -174,23 +186,53 @@ export function measured(nodes) {
   return nodes.every((node) => node.measured || !node.cells);
 }
 
+/** @typedef {{id: string, level: string, glyph: string, words: Text}} Mark */
+/** @typedef {{id: string, title: Text, sentence: Text, nodes: NodeRow[], marks: Mark[]}} Group */
+
 /**
+ * By pool, then zone, then node name.
  * @param {NodeRow[]} nodes
- * @returns {{id: string, title: Text, sentence: Text, nodes: NodeRow[]}[]}
+ * @returns {Group[]}
  */
 export function groups(nodes) {
   /** @type {Map<string, NodeRow[]>} */
   const found = new Map();
-  for (const node of [...nodes].sort((a, b) => natural(a.name, b.name))) {
-    const id = groupId(node);
-    found.set(id, [...(found.get(id) ?? []), node]);
+  for (const node of nodes) {
+    const id = groupId(node), members = found.get(id);
+    if (members) members.push(node);
+    else found.set(id, [node]);
   }
   const order = (/** @type {NodeRow} */ a, /** @type {NodeRow} */ b) => natural(a.pool, b.pool) || natural(a.zone, b.zone);
-  return [...found].map(([id, members]) => ({ id, first: /** @type {NodeRow} */ (members[0]), members }))
-    .sort((a, b) => order(a.first, b.first))
-    .map(({ id, first, members }) => ({
-      id, title: place(first), sentence: groupSentence(members), nodes: members,
-    }));
+  return [...found.values()]
+    .map((members) => members.sort((a, b) => natural(a.name, b.name)))
+    .sort(([a], [b]) => order(/** @type {NodeRow} */ (a), /** @type {NodeRow} */ (b)))
+    .map(group);
+}
+
+/**
+ * What a group says of its nodes, which are at least one and in order.
+ * @param {NodeRow[]} nodes
+ * @returns {Group}
+ */
+export function group(nodes) {
+  const first = /** @type {NodeRow} */ (nodes[0]);
+  return { id: groupId(first), title: place(first), sentence: groupSentence(nodes), nodes, marks: marks(nodes) };
+}
+
+/**
+ * @param {NodeRow[]} nodes
+ * @returns {Mark[]}
+ */
+function marks(nodes) {
+  /** @type {Map<string | undefined, number>} */
+  const counts = new Map();
+  for (const { cells: letters } of nodes) {
+    for (const letter of letters) counts.set(CELL_STATES[letter], (counts.get(CELL_STATES[letter]) ?? 0) + 1);
+  }
+  return MARKS.flatMap(([id, level, glyph]) => {
+    const n = counts.get(id);
+    return n ? [{ id, level, glyph, words: say(`count.${id}`, { n }) }] : [];
+  });
 }
 
 /** @param {NodeRow} node */
@@ -295,38 +337,4 @@ export function reason(node) {
   if (token === "gpus-withdrawn") return say("card.gpus-withdrawn", { n: sum(node.resources.map((r) => r.capacity - r.allocatable)) });
   if (token === "over-committed") return say("card.over-committed", { n: sum(node.resources.map((r) => r.overcommit)) });
   return say(`card.${token}-short`);
-}
-
-/**
- * @param {NodeRow} node
- * @param {string} state
- * @param {string} product
- */
-export function filteredOut(node, state, product) {
-  const out = state !== "" && !cells(node).some((cell) => cell.state === state);
-  return out || (product !== "" && product !== node.product);
-}
-
-/**
- * Order as a person counts, the same as the server's: runs of digits by their number, the rest by its characters.
- * @param {string} a
- * @param {string} b
- */
-export function natural(a, b) {
-  const one = a.split(/([0-9]+)/), two = b.split(/([0-9]+)/);
-  for (let i = 0; i < Math.min(one.length, two.length); i += 1) {
-    const x = stripped(one, i), y = stripped(two, i);
-    if (i % 2 && x.length !== y.length) return x.length - y.length;
-    if (x !== y) return x < y ? -1 : 1;
-  }
-  return one.length - two.length || (a < b ? -1 : a > b ? 1 : 0);
-}
-
-/**
- * @param {string[]} parts
- * @param {number} i
- */
-function stripped(parts, i) {
-  const part = parts[i] ?? "";
-  return i % 2 ? part.replace(/^0+/, "") : part;
 }

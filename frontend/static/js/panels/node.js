@@ -2,7 +2,8 @@
  * What the Node page says about the picture's rows: the mirror of dashboard/panels/node.py.
  */
 import { say } from "../words.js";
-import { glyph, natural, place, reason } from "./fleet.js";
+import { glyph, place, reason } from "./fleet.js";
+import { natural } from "./order.js";
 
 /** @typedef {import("../types.js").NodeRow} NodeRow */
 /** @typedef {import("../types.js").PodRow} PodRow */

@@ -1,0 +1,94 @@
+"""The frame of every page: in the reader's time zone, with what the top bar and the scripts need, or with why there is no page.
+
+Owns what each page is given besides its own content. Must not know what any page shows.
+"""
+
+import functools
+import time
+import zoneinfo
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import unquote
+
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from dashboard import access
+from dashboard.panels import words
+from fleet import live, wiring
+
+ZONE_COOKIE = "vigie-zone"  # the browser's time zone, set by script: times of events are shown in it
+PLACEHOLDER = "~name~"  # where script puts a node's name into an address; a tilde is in no Kubernetes name
+
+
+def readable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """While the picture's store cannot be reached, the page says so."""
+
+    @functools.wraps(view)
+    def shown(request: HttpRequest, cluster: str = "", **kwargs: str) -> HttpResponse:
+        try:
+            return view(request, cluster, **kwargs) if cluster else view(request, **kwargs)
+        except live.PictureError:
+            heading = _("The picture cannot be read")
+            text = _("Vigie cannot reach its own store right now. It goes on trying; load the page again in a moment.")
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            return page(
+                request, "error.html", cluster, {"heading": heading, "text": text, "status": status}, status=status
+            )
+
+    return shown
+
+
+def read(cluster: str) -> live.Published | None:
+    """The cluster's picture; None before the first one. Raises Http404 when the cluster is not configured, and PictureError."""
+    if cluster not in wiring.sites():
+        raise Http404
+    return live.picture().read(cluster)
+
+
+def broken(pulse: live.Pulse) -> list[tuple[str, str, float]]:
+    """The streams that are broken, with the moment since when: a page may be looked at for long."""
+    now = int(time.time())
+    return [(kind, reason, now - int(for_s)) for kind, reason, for_s in pulse.trouble]
+
+
+def page(
+    request: HttpRequest, template: str, cluster: str, context: Mapping[str, Any], *, status: int = 200
+) -> HttpResponse:
+    """Render in the reader's zone, with what the frame of every page and the scripts need."""
+    now, published = time.time(), context.get("published")
+    role = access.role_of(request.user) if isinstance(request.user, User) else None
+    frame = {
+        "now": now,
+        "cluster": cluster,
+        "clusters": wiring.sites(),
+        "role": role,
+        "at": published.pulse.at if published else None,
+        "script": {
+            "cluster": cluster,
+            "view": context.get("view"),
+            "lang": get_language(),
+            "words": words.catalogue(),
+            "node_url": reverse("node", args=[cluster, PLACEHOLDER]) if cluster else "",
+            "sign_in_url": reverse("sign-in"),
+            "placeholder": PLACEHOLDER,
+            "at": published.pulse.at if published else None,
+            "now": now,
+        },
+    }
+    with timezone.override(zone(request)):
+        return render(request, template, frame | dict(context), status=status)
+
+
+def zone(request: HttpRequest) -> zoneinfo.ZoneInfo | None:
+    """The reader's time zone from a cookie; None (the site's zone, UTC) when it is absent or unknown to this machine."""
+    try:
+        return zoneinfo.ZoneInfo(unquote(request.COOKIES.get(ZONE_COOKIE, "")))
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return None
