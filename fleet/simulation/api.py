@@ -11,7 +11,8 @@ from typing import Any, Literal
 import structlog
 
 from fleet.simulation import discovery, reading, reviews, subresources, writing
-from fleet.simulation.auth import MASTERS, Attempt, Auth, User, refused
+from fleet.simulation.auth import Attempt, Auth, User, refused
+from fleet.simulation.bootstrap_roles import MASTERS
 from fleet.simulation.eviction import Evictions
 from fleet.simulation.exchange import Reply, Request, Target, refusal, reply, target_of, text
 from fleet.simulation.refusals import ApiError, bad_request

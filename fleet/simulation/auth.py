@@ -1,23 +1,24 @@
 """Who asks, and what they may: bearer tokens, impersonation, and RBAC read from the cluster's own roles and bindings.
 
-Owns the bootstrap roles and the decision. Tokens live in memory only. Must not answer requests itself.
+Owns the decision. Tokens live in memory only. Must not answer requests itself.
 """
 
 import secrets
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fleet.simulation import bootstrap_roles
+from fleet.simulation.bootstrap_roles import AUTHENTICATED, MASTERS, UNAUTHENTICATED
 from fleet.simulation.refusals import ApiError, forbidden
 from fleet.simulation.resources import Resource
 from fleet.simulation.store import Store
 
 Object = dict[str, Any]
 
-MASTERS = "system:masters"
-AUTHENTICATED = "system:authenticated"
-UNAUTHENTICATED = "system:unauthenticated"
-READ = ["get", "list", "watch"]
+ACCEPTED_S = 10.0  # how long a service account's token is not looked at again
+NOBODY_NAMED = "requested [{Group  %s}] without impersonating a user"
 
 
 @dataclass(frozen=True)
@@ -76,46 +77,84 @@ def service_account(namespace: str, name: str, uid: str = "") -> User:
     return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
 
 
+@dataclass(frozen=True)
+class Token:
+    """`account`: key of the service account that it stands for, empty for people. Times as of the cluster's clock."""
+
+    user: User
+    account: str = ""
+    expires_at: float = float("inf")
+
+
 class Auth:
     """Tokens and decisions for one cluster."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tokens: dict[str, User] = {}
-        _bootstrap(store)
+        self._tokens: dict[str, Token] = {}
+        self._accepted_until: dict[str, float] = {}
+        bootstrap_roles.plant(store)
 
     def issue(self, user: User, token: str = "") -> str:
         """A new token for a user (or the given one)."""
+        return self._keep(Token(user), token)
+
+    def issue_for_account(self, namespace: str, name: str, lifetime_s: float = float("inf")) -> str:
+        """A new token of a service account; ApiError 404."""
+        uid = self._store.get("serviceaccounts", namespace, name)["metadata"]["uid"]
+        user = service_account(namespace, name, uid)
+        credential = {"authentication.kubernetes.io/credential-id": [f"JTI={uuid.uuid4()}"]}
+        expires_at = self._store.clock.now() + lifetime_s
+        return self._keep(Token(replace(user, extra=credential), f"{namespace}/{name}", expires_at))
+
+    def _keep(self, made: Token, token: str = "") -> str:
         token = token or secrets.token_urlsafe(24)
-        self._tokens[token] = user
+        self._tokens[token] = made
         return token
 
     def revoke(self, token: str) -> None:
         del self._tokens[token]
 
     def user_of(self, token: str) -> User | None:
-        return self._tokens.get(token)
+        """Whose token it is; None for an unknown, expired or orphaned one.
+
+        What was accepted stays accepted for ACCEPTED_S, also when its service account has gone meanwhile.
+        """
+        known = self._tokens.get(token)
+        if known is None or not known.account:
+            return known.user if known else None
+        now = self._store.clock.now()
+        if now < self._accepted_until.get(token, 0.0):
+            return known.user
+        account = self._store.shelf("serviceaccounts").records.get(known.account)
+        if now >= known.expires_at or account is None or account.object["metadata"]["uid"] != known.user.uid:
+            return None
+        self._accepted_until[token] = now + ACCEPTED_S
+        return known.user
 
     def authenticate(self, headers: dict[str, str]) -> User:
-        """The caller, after impersonation; ApiError 401 for an unknown token, 403 for a refused impersonation."""
+        """The caller, before impersonation; ApiError 401 for a token that is not good."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if not scheme:
             return ANONYMOUS
-        user = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+        user = self.user_of(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
             raise ApiError(401, "Unauthorized", "Unauthorized")
         return user
 
     def impersonated(self, user: User, headers: dict[str, str], attempt: Attempt) -> User:
         """Whom the request is made for; ApiError 403 when `user` may not speak for them."""
-        name = headers.get("impersonate-user", "")
+        name, listed = headers.get("impersonate-user", ""), headers.get("impersonate-group", "")
+        asked = tuple(g.strip() for g in listed.split(",") if g.strip())
         if not name:
+            if asked:
+                raise ApiError(500, "InternalError", f"Internal error occurred: {NOBODY_NAMED % asked[0]}", {})
             return user
-        if not self.decide(user, Attempt("impersonate", resource="users", name=name)).allowed:
+        wanted = [_impersonation(name), *(Attempt("impersonate", resource="groups", name=g) for g in asked)]
+        if not all(self.decide(user, w).allowed for w in wanted):
             raise refused(user, replace(attempt, verb=f"impersonate-on:user-info:{attempt.verb}"))
-        group = headers.get("impersonate-group", "")
-        groups = tuple(g for g in (group, AUTHENTICATED) if g)
-        return User(name, groups)
+        own = service_account(*_account(name)).groups if _account(name) else (AUTHENTICATED,)
+        return User(name, tuple(dict.fromkeys((*asked, *own))))
 
     def decide(self, user: User, attempt: Attempt) -> Decision:
         if MASTERS in user.groups:
@@ -146,6 +185,19 @@ class Auth:
         key = ref["name"] if cluster_wide else f"{binding['metadata']['namespace']}/{ref['name']}"
         record = self._store.shelf("clusterroles" if cluster_wide else "roles").records.get(key)
         return tuple(record.object.get("rules") or ()) if record else ()
+
+
+def _account(name: str) -> tuple[str, str] | tuple[()]:
+    """Namespace and name of the service account that a user name means."""
+    parts = name.split(":")
+    return (parts[2], parts[3]) if parts[:2] == ["system", "serviceaccount"] and len(parts) == 4 else ()
+
+
+def _impersonation(name: str) -> Attempt:
+    account = _account(name)
+    if account:
+        return Attempt("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
+    return Attempt("impersonate", resource="users", name=name)
 
 
 def refused(user: User, attempt: Attempt, resource: Resource | None = None) -> ApiError:
@@ -207,49 +259,3 @@ def _resource_matches(resources: Iterable[str], attempt: Attempt) -> bool:
 
 def _path_matches(pattern: str, path: str) -> bool:
     return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
-
-
-def _bootstrap(store: Store) -> None:
-    """The roles that every cluster has, as far as they matter here, and one that reads everything we show."""
-    public = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
-    discovery = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *public]
-    own = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
-    basic = [
-        {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": own},
-        {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
-    ]
-    everything = [
-        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
-        {"verbs": ["*"], "nonResourceURLs": ["*"]},
-    ]
-    groups = ["", "apps", "batch", "policy", "discovery.k8s.io", "events.k8s.io", "coordination.k8s.io"]
-    kinds = [
-        "nodes", "pods", "pods/log", "namespaces", "services", "events", "endpoints", "persistentvolumeclaims",
-        "resourcequotas", "limitranges", "configmaps", "serviceaccounts", "deployments", "replicasets", "statefulsets",
-        "daemonsets", "controllerrevisions", "jobs", "cronjobs", "poddisruptionbudgets", "endpointslices", "leases",
-        "resourceclaims", "priorityclasses",
-    ]  # fmt: skip
-    reader = [{"verbs": READ, "apiGroups": [*groups, "resource.k8s.io", "scheduling.k8s.io"], "resources": kinds}]
-    roles: list[tuple[str, list[Object], tuple[str, ...]]] = [
-        ("cluster-admin", everything, (MASTERS,)),
-        ("system:basic-user", basic, (AUTHENTICATED,)),
-        ("system:discovery", [{"verbs": ["get"], "nonResourceURLs": discovery}], (AUTHENTICATED,)),
-        (
-            "system:public-info-viewer",
-            [{"verbs": ["get"], "nonResourceURLs": public}],
-            (AUTHENTICATED, UNAUTHENTICATED),
-        ),
-        ("fleet-reader", reader, ("fleet-readers",)),
-    ]
-    for name, rules, groups_bound in roles:
-        _role(store, name, rules, groups_bound)
-
-
-def _role(store: Store, name: str, rules: list[Object], groups: tuple[str, ...]) -> None:
-    kind = "rbac.authorization.k8s.io"
-    subjects = [{"kind": "Group", "apiGroup": kind, "name": g} for g in groups]
-    ref = {"apiGroup": kind, "kind": "ClusterRole", "name": name}
-    manager = "kube-apiserver"
-    store.create("clusterroles", {"metadata": {"name": name}, "rules": rules}, manager=manager)
-    binding = {"metadata": {"name": name}, "subjects": subjects, "roleRef": ref}
-    store.create("clusterrolebindings", binding, manager=manager)

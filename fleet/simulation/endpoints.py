@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet.simulation import podstatus
-from fleet.simulation.clock import stamp
-from fleet.simulation.controller import Controller, Keys
+from fleet.simulation.controller import Controller, Keys, Process
 from fleet.simulation.history import Change
 from fleet.simulation.informer import key_of, split_key
 from fleet.simulation.ownership import owner_reference
@@ -25,6 +24,10 @@ class EndpointSlices(Controller):
     name = "endpoint-slice-controller"
     primary = "services"
     latency_s = (0.02, 0.06)
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._triggers: dict[str, dict[str, str]] = {}  # service → the times that its last slice was made for
 
     def watches(self) -> dict[str, Keys]:
         return {"services": _itself, "pods": self._pod_changed, "endpointslices": self._slice_gone}
@@ -57,8 +60,20 @@ class EndpointSlices(Controller):
         ]
         endpoints = self._in_order(present, [self._endpoint(p) for p in pods])[:MOST_ENDPOINTS]
         content = {"endpoints": endpoints or None, "ports": _ports(service, pods) if pods else None}
-        self._write(service, present, content)
+        self._write(service, present, content, self._trigger(service, pods))
         return None
+
+    def _trigger(self, service: Object, pods: list[Object]) -> str:
+        """The earliest change of the service or of a pod's readiness that no slice has shown yet; empty when none."""
+        uid = service["metadata"]["uid"]
+        before = self._triggers.get(uid, {})
+        now = {uid: service["metadata"]["creationTimestamp"]}
+        for pod in pods:
+            ready = podstatus.condition(pod["status"], "Ready")
+            if ready is not None:
+                now[pod["metadata"]["uid"]] = ready["lastTransitionTime"]
+        self._triggers[uid] = now
+        return min((at for of, at in now.items() if at > before.get(of, "")), default="")
 
     @staticmethod
     def _in_order(present: Object | None, endpoints: list[Object]) -> list[Object]:
@@ -85,24 +100,24 @@ class EndpointSlices(Controller):
             **({"zone": zone} if zone else {}),
         }
 
-    def _write(self, service: Object, present: Object | None, content: Object) -> None:
+    def _write(self, service: Object, present: Object | None, content: Object, trigger: str) -> None:
         metadata = service["metadata"]
         if present is None:
-            made = {"metadata": self._metadata(service), "addressType": "IPv4", **content}
+            made = {"metadata": self._metadata(service, trigger), "addressType": "IPv4", **content}
             self.store.create("endpointslices", made, manager=self.manager)
             return
         if all(present.get(field) == value for field, value in content.items()):
             return
-        now = stamp(self.clock.now())
 
         def change(draft: Object) -> None:
             draft.update(content)
-            draft["metadata"].setdefault("annotations", {})[TRIGGER] = now
+            annotations = {k: v for k, v in (draft["metadata"].get("annotations") or {}).items() if k != TRIGGER}
+            draft["metadata"]["annotations"] = {**annotations, TRIGGER: trigger} if trigger else annotations
 
         _, name = split_key(key_of(present))
         self.store.mutate("endpointslices", metadata["namespace"], name, change, manager=self.manager)
 
-    def _metadata(self, service: Object) -> Object:
+    def _metadata(self, service: Object, trigger: str) -> Object:
         metadata = service["metadata"]
         labels = dict(metadata.get("labels") or {})
         if service["spec"].get("clusterIP") == "None":
@@ -115,7 +130,7 @@ class EndpointSlices(Controller):
                 "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
                 "kubernetes.io/service-name": metadata["name"],
             },
-            "annotations": {TRIGGER: stamp(self.clock.now())},
+            "annotations": {TRIGGER: trigger} if trigger else {},
             "ownerReferences": [owner_reference(service)],
         }
 

@@ -61,7 +61,11 @@ class Request:
 
     @classmethod
     def from_scope(cls, scope: Object, body: bytes) -> "Request":
-        headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        headers: dict[str, str] = {}
+        for raw, value in scope["headers"]:
+            name = raw.decode("latin-1").lower()
+            shown = value.decode("latin-1")
+            headers[name] = f"{headers[name]},{shown}" if name in headers else shown
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         return cls(scope["method"], scope["path"], query, headers, body)
 

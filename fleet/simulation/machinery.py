@@ -70,9 +70,16 @@ class Machinery:
 
     async def restart(self, kind: type[Controller]) -> None:
         """Stop one controller and start a fresh one that knows nothing but the store."""
-        old = self.controllers[kind]
-        await _end(self._tasks.pop(old.name))
-        fresh = kind(old.process)
+        await self.halt(kind)
+        self.revive(kind)
+
+    async def halt(self, kind: type[Controller]) -> None:
+        """Stop one controller: what it had queued is lost."""
+        await _end(self._tasks.pop(self.controllers[kind].name))
+
+    def revive(self, kind: type[Controller]) -> None:
+        """Start a fresh controller in the place of one that was halted."""
+        fresh = kind(self.controllers[kind].process)
         self.controllers[kind] = fresh
         self._spawn(fresh.name, fresh)
 

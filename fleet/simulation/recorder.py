@@ -25,7 +25,8 @@ class Recorder:
     def __init__(self, store: Store, clock: Clock, rng: random.Random) -> None:
         self._store = store
         self._clock = clock
-        self._rng = rng
+        self._ahead_ns = rng.getrandbits(16)  # two processes never name events alike
+        self._last_ns = 0
         self._known: dict[tuple[str, ...], tuple[str, str, float]] = {}
 
     def core(  # noqa: PLR0913 -- an event has that many fields, and each call names the few it needs
@@ -92,8 +93,10 @@ class Recorder:
             return None
 
     def _metadata(self, about: Object) -> Object:
+        """Named after the nanosecond, so that events of one object sort by time; no two have the same."""
         name, namespace = about["metadata"]["name"], about["metadata"].get("namespace", "default")
-        return {"name": f"{name}.{self._rng.getrandbits(64):016x}", "namespace": namespace}
+        self._last_ns = max(self._last_ns + 1, int(self._clock.now() * 1e9) + self._ahead_ns)
+        return {"name": f"{name}.{self._last_ns:016x}", "namespace": namespace}
 
     @staticmethod
     def _reference(about: Object) -> Object:

@@ -3,9 +3,11 @@
 Owns their bodies. Must not decide rights; Auth does.
 """
 
+import uuid
 from typing import Any
 
-from fleet.simulation.auth import MASTERS, Attempt, Auth, User, service_account
+from fleet.simulation.auth import Attempt, Auth, User
+from fleet.simulation.bootstrap_roles import MASTERS
 from fleet.simulation.refusals import ApiError, Cause, invalid
 from fleet.simulation.store import Store, timestamp
 
@@ -78,7 +80,7 @@ def token(auth: Auth, body: Object) -> Object:
 
 def token_request(auth: Auth, store: Store, namespace: str, name: str, body: Object) -> Object:
     """A token for a service account (TokenRequest); ApiError 404, 422."""
-    account = store.get("serviceaccounts", namespace, name)
+    store.get("serviceaccounts", namespace, name)
     spec = body.get("spec") or {}
     lifetime_s = spec.get("expirationSeconds", 3600)
     if lifetime_s < 600:
@@ -86,8 +88,9 @@ def token_request(auth: Auth, store: Store, namespace: str, name: str, body: Obj
         cause = Cause("spec.expirationSeconds", f"Invalid value: {lifetime_s}: {why}")
         raise invalid("TokenRequest.authentication.k8s.io", name, [cause])
     now = store.clock.now()
-    issued = auth.issue(service_account(namespace, name, account["metadata"]["uid"]))
-    metadata = {"name": name, "namespace": namespace, "creationTimestamp": timestamp(now)}
+    issued = auth.issue_for_account(namespace, name, lifetime_s)
+    identity = {"name": name, "namespace": namespace, "uid": str(uuid.uuid4())}
+    metadata = {**identity, "creationTimestamp": timestamp(now)}
     shown = {"audiences": spec.get("audiences") or [AUDIENCE], "expirationSeconds": lifetime_s}
     status = {"token": issued, "expirationTimestamp": timestamp(now + lifetime_s)}
     head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": metadata}

@@ -18,7 +18,8 @@ import uvicorn
 import yaml
 
 from fleet.simulation.api import Application, application
-from fleet.simulation.auth import AUTHENTICATED, MASTERS, Auth, User
+from fleet.simulation.auth import Auth, User
+from fleet.simulation.bootstrap_roles import AUTHENTICATED, MASTERS
 from fleet.simulation.store import Store
 
 ADDRESS = "127.0.0.1"
