@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 
 from fleet.simulation.api import Application
-from fleet.simulation.auth import AUTHENTICATED, MASTERS, Auth, User
+from fleet.simulation.auth import Auth, User
+from fleet.simulation.bootstrap_roles import AUTHENTICATED, MASTERS
 from fleet.simulation.clock import ManualClock
 from fleet.simulation.store import Store
 

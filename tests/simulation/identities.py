@@ -12,8 +12,9 @@ from typing import Any
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 QUOTED_OBJECT = re.compile(r'Invalid value: \\?"\{.*\}\\?": ', re.DOTALL)
-VERSION_IN_WORDS = re.compile(r"(version: )\d+ \(\d+\)|(current: )\d+")
+VERSION_IN_WORDS = re.compile(r"(version: )\d+ \(\d+\)|(current: )\d+|(ResourceVersion in record \()\d+")
 TOKEN_VOLUME = re.compile(r"kube-api-access-[a-z0-9]{5}$")
+EVENT_NAME = re.compile(r"\.[0-9a-f]{16}$")
 FAR_FUTURE = 1_000_000
 
 
@@ -32,6 +33,7 @@ class Identities:
         self._versions: dict[int, int] = {}
         self._recorded: list[int] = []
         self._uids: dict[str, str] = {}
+        self._words: dict[str, str] = {}  # generated names and allotted addresses
 
     def same_version(self, recorded: int, ours: int) -> None:
         if recorded not in self._versions:
@@ -41,6 +43,10 @@ class Identities:
     def knows(self, recorded: int) -> bool:
         return recorded in self._versions
 
+    def stands_for_version(self, ours: int) -> bool:
+        """Whether our version already stands for a recorded one."""
+        return ours in self._versions.values()
+
     def version(self, recorded: int) -> int:
         """Ours: of the same change, else of the last known one before it (1: before all of them)."""
         if recorded >= FAR_FUTURE or recorded <= 0:
@@ -48,12 +54,33 @@ class Identities:
         known = bisect_right(self._recorded, recorded)
         return self._versions[self._recorded[known - 1]] if known else 1
 
-    def same_uid(self, recorded: str, ours: str) -> None:
-        self._uids[recorded] = ours
+    def knows_uid(self, recorded: str) -> bool:
+        return recorded in self._uids
+
+    def stands_for_one(self, ours: str) -> bool:
+        """Whether our uid already stands for a recorded one."""
+        return ours in self._uids.values()
+
+    def same_object(self, recorded: dict[str, Any], ours: dict[str, Any]) -> None:
+        """Learn uid, a generated name and an allotted address of the same object."""
+        metadata, own = recorded["metadata"], ours["metadata"]
+        self._uids[metadata["uid"]] = own["uid"]
+        if metadata.get("generateName") and metadata["name"] != own["name"]:
+            self._words[metadata["name"]] = own["name"]
+        address, allotted = recorded.get("spec", {}).get("clusterIP"), ours.get("spec", {}).get("clusterIP")
+        if address and allotted and address != allotted:
+            self._words[address] = allotted
 
     def in_text(self, text: str) -> str:
-        """Recorded uids replaced by ours."""
-        return UID.sub(lambda m: self._uids.get(m.group(), m.group()), text)
+        """Recorded uids, names and addresses replaced by ours."""
+        text = UID.sub(lambda m: self._uids.get(m.group(), m.group()), text)
+        for recorded, ours in self._words.items():
+            text = text.replace(recorded, ours)
+        return text
+
+    def translated(self, value: Any) -> Any:
+        """A recorded body with our uids, names and addresses in it."""
+        return json.loads(self.in_text(json.dumps(value)))
 
     def token(self, recorded: str) -> str:
         """A recorded continue token for our versions; what is no token stays as it is."""
@@ -101,13 +128,15 @@ def masked(value: Any, field: str = "") -> Any:
         return [masked(v, field) for v in value]
     if not isinstance(value, str):
         return value
-    if field in {"uid", "resourceVersion", "serverAddress"}:
+    if field in {"uid", "resourceVersion", "serverAddress", "token"}:
         return "…"
     if field == "continue":
         return decoded_token(value)["start"]
     text = VERSION_IN_WORDS.sub(
-        lambda m: (m.group(1) or m.group(2)) + "…", QUOTED_OBJECT.sub('Invalid value: "<object>": ', value)
+        lambda m: (m.group(1) or m.group(2) or m.group(3)) + "…",
+        QUOTED_OBJECT.sub('Invalid value: "<object>": ', value),
     )
+    text = EVENT_NAME.sub(".…", text)
     return TOKEN_VOLUME.sub("kube-api-access-…", UID.sub("…", TIME.sub("2026-01-01T00:00:00Z", text)))
 
 

@@ -1,48 +1,80 @@
 """Replays a recording of a real API server against the rehearsal's, over HTTP, and says where the answers differ.
 
-The start state is what the recording shows before its first change. What a client did is sent again. What a component
-of the real cluster did (kubelet, scheduler, controllers) is either done by that component of the rehearsal, when the plan
-names it, or put into the store as the recording shows it, in the order of the recorded versions.
+The start state is what the recording shows before its first change, and what its plan gives. What a client did is sent
+again. What a component of the real cluster did (kubelet, scheduler, controllers) is either done by that component of the
+rehearsal, when the plan names it, or put into the store as the recording shows it, in the order of the recorded versions.
+Time is the recording's own: a manual clock stands at the time of each exchange when it is sent.
 """
 
 import asyncio
 import json
 import ssl
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import httpx
-import msgspec
 
-from fleet.domain import kube
-from fleet.simulation.auth import AUTHENTICATED, MASTERS, User
-from fleet.simulation.clock import RealClock
+from fleet.simulation import defaults
+from fleet.simulation.auth import User
+from fleet.simulation.bootstrap_roles import AUTHENTICATED, MASTERS
+from fleet.simulation.budgets import Budgets
+from fleet.simulation.clock import ManualClock, parse_stamp
 from fleet.simulation.machinery import Machinery
-from fleet.simulation.resources import SERVED
+from fleet.simulation.resources import RESOURCES
 from fleet.simulation.server import ApiServer
-from fleet.simulation.store import Store
-from tests.simulation.identities import Identities, masked
+from fleet.simulation.store import COUNTED, Store
+from tests.simulation.comparison import Comparison
+from tests.simulation.identities import Identities
+from tests.simulation.recorded import (
+    Exchange,
+    Object,
+    Recording,
+    is_dry,
+    is_stand_in,
+    is_watch,
+    is_write,
+    objects_in,
+    version_of,
+    where,
+)
+from tests.simulation.unrecorded import given, perform
 
-Exchange = dict[str, Any]
-Object = dict[str, Any]
-
-RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
 USER_AGENT = "python-requests/2.32.3"
 LONGEST_WATCH_S = 3
-COMPONENT_WITHIN_S = 5.0
-PLURALS = {r.kind: r.plural for r in reversed(SERVED)}
-KINDS = {r.name: r.kind for r in kube.RESOURCES.values()}
+COMPONENT_WITHIN_S = 0.1
+STEP_S = 0.002
+SETTLED_WITHIN_S = 1.0
+# What each component makes or changes: this the rehearsal's own component does, when a plan names it.
+MAKES: dict[str, tuple[str, ...]] = {
+    "NodeLifecycle": ("nodes",),
+    "Budgets": ("poddisruptionbudgets", "events"),
+    "EndpointSlices": ("endpointslices",),
+}
 
 
 @dataclass
 class Plan:
-    """One table of replay.toml. `actions` and `left_out` are by the exchange's index."""
+    """One table of replay.toml. `callers` (who asks; the administrator if nobody is named) by index or "first-last";
+    `actions` and `left_out` by the exchange's index; `given` and `before` as in unrecorded.py; `chosen`: which budget the
+    disruption controller picks each time when several select a pod.
+    """
 
     name: str
     machinery: list[str] = field(default_factory=list)
     actions: dict[int, str] = field(default_factory=dict)
     left_out: dict[int, str] = field(default_factory=dict)
+    callers: dict[str, str] = field(default_factory=dict)
+    given: list[Object] = field(default_factory=list)
+    before: list[Object] = field(default_factory=list)
+    server_made: list[int] = field(default_factory=list)
+    chosen: list[str] = field(default_factory=list)
+
+    def caller(self, index: int) -> str:
+        for span, caller in self.callers.items():
+            first, _, last = span.partition("-")
+            if int(first) <= index <= int(last or first):
+                return caller
+        return ""
 
 
 @dataclass
@@ -52,156 +84,118 @@ class Outcome:
     differences: list[str] = field(default_factory=list)
 
 
-def is_watch(exchange: Exchange) -> bool:
-    return bool(exchange["response"].get("stream")) and isinstance(exchange["response"]["body"], list)
-
-
-def is_write(exchange: Exchange) -> bool:
-    return exchange["request"]["method"] in {"POST", "PUT", "PATCH", "DELETE"}
-
-
-def objects_in(body: Any) -> list[Object]:
-    """The stored objects that a response shows, kinds filled in from the list's."""
-    if not isinstance(body, dict):
-        return []
-    if "items" in body and body.get("kind", "").endswith("List"):
-        head = {"kind": body["kind"].removesuffix("List"), "apiVersion": body["apiVersion"]}
-        return [o for i in body["items"] for o in objects_in({**head, **i})]
-    known = body.get("kind") in PLURALS and "uid" in body.get("metadata", {})
-    return [body] if known else []
-
-
-def version_of(obj: Object) -> int:
-    text = obj.get("metadata", {}).get("resourceVersion", "")
-    return int(text) if text.isdigit() else 0
-
-
-def where(obj: Object) -> tuple[str, str | None, str]:
-    metadata = obj["metadata"]
-    return PLURALS[obj["kind"]], metadata.get("namespace"), metadata["name"]
+@dataclass
+class OpenWatch:
+    index: int
+    ends_at: float
+    events: list[Object] = field(default_factory=list)
+    refused: httpx.Response | None = None
+    task: "asyncio.Task[None] | None" = None
 
 
 class Replay:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.exchanges: list[Exchange] = json.loads((RECORDINGS / f"{plan.name}.json").read_text())
+        self.recording = Recording(plan.name, frozenset(plan.server_made))
+        self.exchanges = self.recording.exchanges
         self.ids = Identities()
         self.outcome = Outcome()
-        self.store = Store(RealClock(), seed=1)
+        self._began_at = self.recording.began_at()
+        self.clock = ManualClock(self._began_at - SETTLED_WITHIN_S)
+        self.store = Store(self.clock, seed=1)
         self.server = ApiServer(self.store)
-        self.machinery = Machinery(self.store, self.store.clock)
-        self._watches: list[tuple[float, int, asyncio.Task[list[Object] | httpx.Response]]] = []
+        self.machinery = Machinery(self.store, self.clock)
+        self.comparison = Comparison(self.recording, self.ids, same_versions=not plan.machinery)
+        self._made_here = {p for c in plan.machinery for p in MAKES[c]}
+        self._tokens: dict[str, str] = {}
+        self._watches: list[OpenWatch] = []
         self._applied: set[int] = set()
-        self._written = self._client_writes()
-        self._pending = self._component_changes()
-
-    # The recording's own history
-
-    def _client_writes(self) -> set[int]:
-        """The versions that the recorded client made; a write that changed nothing answers with an older one."""
-        arrived: dict[int, float] = {}
-        for exchange in filter(is_watch, self.exchanges):
-            for event, at in zip(exchange["response"]["body"], exchange["response"]["body_t"], strict=True):
-                arrived.setdefault(version_of(event["object"]), at)
-        found = set()
-        for exchange in self.exchanges:
-            body = exchange["response"]["body"]
-            dry = exchange["request"].get("query", {}).get("dryRun")
-            if is_write(exchange) and not dry and objects_in(body):
-                version = version_of(body)
-                if arrived.get(version, exchange["t"]) >= exchange["t"]:
-                    found.add(version)
-        return found
-
-    def _component_changes(self) -> list[tuple[int, float, str, Object]]:
-        """What components changed while somebody watched: (version, arrival, type, object), in order."""
-        found: dict[int, tuple[int, float, str, Object]] = {}
-        watches = [e for e in self.exchanges if is_watch(e) and "as=Table" not in e["request"]["headers"]["accept"]]
-        for exchange in sorted(watches, key=lambda e: bool(set(e["request"]["query"]) & {"labelSelector"})):
-            first = int(exchange["request"]["query"].get("resourceVersion") or 0)
-            if "status.phase" in exchange["request"]["query"].get("fieldSelector", ""):
-                continue
-            for event, at in zip(exchange["response"]["body"], exchange["response"]["body_t"], strict=True):
-                version = version_of(event["object"])
-                if event["type"] in {"BOOKMARK", "ERROR"} or version in self._written or not first or version <= first:
-                    continue
-                found.setdefault(version, (version, at, event["type"], event["object"]))
-        return [found[v] for v in sorted(found)]
-
-    def _start_state(self) -> list[Object]:
-        """The first sight of every object, unless a client or a component made it later."""
-        made = {o["metadata"]["uid"] for _, _, kind, o in self._pending if kind == "ADDED"}
-        seen: dict[str, Object] = {}
-        for exchange in self.exchanges:
-            body = exchange["response"]["body"]
-            if is_watch(exchange):
-                shown = [
-                    e["object"] for e in body if e["type"] == "ADDED" and version_of(e["object"]) not in self._written
-                ]
-                shown = [o for s in shown for o in objects_in(s)]
-            else:
-                shown = objects_in(body)
-            for obj in shown:
-                uid = obj["metadata"]["uid"]
-                if is_write(exchange) and exchange["request"]["method"] == "POST":
-                    made.add(uid)
-                elif uid not in made:
-                    seen.setdefault(uid, obj)
-        return [*sorted(seen.values(), key=version_of), *self._unseen(list(seen.values()))]
-
-    def _unseen(self, seen: list[Object]) -> list[Object]:
-        """Stand-ins for objects that a first page only counts: copies of its last one, sorted behind all others."""
-        found: dict[str, list[Object]] = {}
-        for exchange in self.exchanges:
-            body, path = exchange["response"]["body"], exchange["request"]["path"]
-            if not isinstance(body, dict) or "remainingItemCount" not in body.get("metadata", {}):
-                continue
-            if path in found or "continue" in exchange["request"]["query"]:
-                continue
-            last = objects_in(body)[-1]
-            count = len(body["items"]) + body["metadata"]["remainingItemCount"]
-            known = [o for o in seen if where(o)[:2] == where(last)[:2]]
-            found[path] = [_stand_in(last, i) for i in range(count - len(known))]
-        return [o for objects in found.values() for o in objects]
+        self._made: dict[tuple[str, str], list[int]] = {}
+        self._pending = self.recording.component_changes()
 
     async def run(self) -> Outcome:
         try:
             await self._begin()
             for index, exchange in enumerate(self.exchanges):
                 await self._step(index, exchange)
-            for _, index, task in self._watches:
-                self._compare_watch(index, await task)
+            for watch in list(self._watches):
+                await self._end_watch(watch)
         finally:
             await self._client.aclose()
             await self.machinery.stop()
             await self.server.stop()
         self.machinery.check()
+        self.outcome.differences = self.comparison.differences
         return self.outcome
 
     async def _begin(self) -> None:
-        for obj in self._start_state():
+        for plural, obj in given(self.plan.given, self.exchanges):
             self._ensure_namespace(obj)
-            self._put(obj)
-        self.store.expire()
-        self._wanted = {c for c in self.machinery.controllers if c.__name__ in self.plan.machinery}
-        self.machinery.controllers = {c: k for c, k in self.machinery.controllers.items() if c in self._wanted}
+            self.store.restore(plural, obj)
+        last_old = self.recording.first_version() if is_watch(self.exchanges[0]) else 10**9
+        expired = False
+        for obj in self.recording.start_state():
+            if version_of(obj) > last_old and not expired:  # first seen in a later form: a watch can see it change
+                self.store.expire()
+                expired = True
+            self._ensure_namespace(obj)
+            here = where(obj)[0] in self._made_here
+            if not self._exists(obj) and not (self.plan.machinery and self._later(obj)):
+                self._put(obj, plain=here and where(obj)[0] in COUNTED)
+        if not expired:
+            self.store.expire()
+        self._keep_components()
         self.machinery.start()
+        await self._clock_to(0)  # what they had done long before
+        if self.plan.machinery and is_watch(self.exchanges[0]):
+            self.ids.same_version(self.recording.first_version(), self.store.resource_version)
+        self._own = {plural: self.store.subscribe(plural) for plural in self._made_here}
         url = await self.server.start()
         context = ssl.create_default_context(cadata=self.server.ca_pem.decode())
-        self._token = self.server.auth.issue(User("kubernetes-admin", (MASTERS, AUTHENTICATED)))
         self._client = httpx.AsyncClient(base_url=url, verify=context, timeout=30)
+
+    def _keep_components(self) -> None:
+        """Only those that the plan names run."""
+        kept = {c: k for c, k in self.machinery.controllers.items() if c.__name__ in self.plan.machinery}
+        assert len(kept) == len(self.plan.machinery), f"replay.toml names unknown components: {self.plan.machinery}"
+        self.machinery.controllers = kept
+        budgets = kept.get(Budgets)
+        if isinstance(budgets, Budgets):
+            budgets.choose = self._choice(iter(self.plan.chosen))
+
+    @staticmethod
+    def _choice(chosen: Iterator[str]) -> Callable[[Sequence[str]], str]:
+        return lambda keys: next(chosen, keys[0])
 
     def _ensure_namespace(self, obj: Object) -> None:
         namespace = obj["metadata"].get("namespace")
         if namespace and namespace not in self.store.shelf("namespaces").records:
             self.store.create("namespaces", {"metadata": {"name": namespace}}, manager="kube-apiserver")
 
-    def _put(self, obj: Object) -> None:
-        """An object as recorded, under our uid."""
+    def _later(self, obj: Object) -> bool:
+        """Whether it was created when the recording had begun already."""
+        return parse_stamp(obj["metadata"]["creationTimestamp"]) > self._began_at
+
+    def _key(self, obj: Object) -> tuple[str, str]:
+        plural, namespace, name = where(json.loads(self.ids.in_text(json.dumps(obj))))
+        return plural, f"{namespace}/{name}" if namespace else name
+
+    def _exists(self, obj: Object) -> bool:
+        plural, key = self._key(obj)
+        return key in self.store.shelf(plural).records
+
+    def _put(self, obj: Object, *, plain: bool = False) -> None:
+        """An object as recorded, under our uid; `plain`: with the status that it has here, or none."""
         ours = json.loads(self.ids.in_text(json.dumps(obj)))
-        written = self.store.restore(PLURALS[obj["kind"]], ours)
-        self.ids.same_version(version_of(obj), version_of(written))
-        self._applied.add(version_of(obj))
+        plural, key = self._key(obj)
+        if plain:
+            record = self.store.shelf(plural).records.get(key)
+            ours["status"] = record.object["status"] if record else {}
+        defaults.fill_update(RESOURCES[plural], ours, ours)  # what was trimmed from the recording
+        written = self.store.restore(plural, ours)
+        if not is_stand_in(obj):
+            self.ids.same_version(version_of(obj), version_of(written))
+            self._applied.add(version_of(obj))
 
     # One exchange
 
@@ -211,44 +205,112 @@ class Replay:
         if index in self.plan.left_out:
             self.outcome.left_out += 1
             return
-        await self._until(exchange)
+        await self._until(index, exchange)
         if index in self.plan.actions:
             await asyncio.sleep(0.05)  # what was changed before reaches those who watch
             self._act(self.plan.actions[index])
-        await self._end_watches(exchange["t"])
+        for watch in [w for w in self._watches if w.ends_at <= exchange["t"]]:
+            await self._end_watch(watch)
         self.outcome.replayed += 1
         if is_watch(exchange):
-            ends_at = exchange["t"] + float(exchange["request"]["query"].get("timeoutSeconds", 0))
-            if any(e["type"] == "ERROR" for e in exchange["response"]["body"]):
-                ends_at = exchange["t"]
-            task = asyncio.create_task(self._stream(exchange))
-            self._watches.append((ends_at, index, task))
-            await asyncio.sleep(0.03)  # the watch is open before what it shall see
+            await self._open_watch(index, exchange)
             return
-        self._compare(index, await self._send(exchange))
+        self.comparison.answer(index, await self._send(index, exchange))
 
-    async def _until(self, exchange: Exchange) -> None:
+    async def _open_watch(self, index: int, exchange: Exchange) -> None:
+        ends_at = exchange["t"] + float(exchange["request"]["query"].get("timeoutSeconds", 0))
+        if any(e["type"] == "ERROR" for e in exchange["response"]["body"]):
+            ends_at = exchange["t"]
+        watch = OpenWatch(index, ends_at)
+        watch.task = asyncio.create_task(self._stream(watch, exchange))
+        self._watches.append(watch)
+        await asyncio.sleep(0.03)  # the watch is open before what it shall see
+
+    async def _end_watch(self, watch: OpenWatch) -> None:
+        """At its end; with components at work here as soon as it has shown as much as the recorded one, and no more."""
+        self._watches.remove(watch)
+        assert watch.task is not None
+        if self.plan.machinery:
+            await self._clock_to(min(watch.ends_at, self.exchanges[-1]["t"] + 1))
+            expected = len(self.exchanges[watch.index]["response"]["body"])
+            for _ in range(40):
+                if len(watch.events) >= expected:
+                    break
+                await asyncio.sleep(0.05)
+            await asyncio.wait((watch.task,), timeout=0.1)  # nothing more comes
+            watch.task.cancel()
+            await asyncio.wait((watch.task,))
+        else:
+            await watch.task
+        self.comparison.watch(watch.index, watch.refused, watch.events, to_its_end=not self.plan.machinery)
+
+    async def _clock_to(self, t: float) -> None:
+        ahead_s = self._began_at + t - self.clock.now()
+        if ahead_s > 0:
+            await self.clock.advance(ahead_s)
+
+    async def _until(self, index: int, exchange: Exchange) -> None:
         """Let the components do what they had done before this answer."""
         body = exchange["response"]["body"]
         shown = version_of(body) if isinstance(body, dict) else 0
-        dry = bool(exchange["request"].get("query", {}).get("dryRun"))
-        own = is_write(exchange) and shown in self._written and not dry
+        own = is_write(exchange) and shown in self.recording.written and not is_dry(exchange)
         while self._pending:
             version, at, kind, obj = self._pending[0]
             if not (version < shown if own else version <= shown or at < exchange["t"]):
                 break
             self._pending.pop(0)
+            await self._clock_to(min(at, exchange["t"]))
             await self._component(version, kind, obj)
+        for step in self.plan.before:
+            if step["at"] == index:
+                await perform(step, self.store, self.clock, self.machinery)
         if not is_write(exchange) and not is_watch(exchange):
-            for obj in objects_in(body):  # changes that nobody watched
-                if version_of(obj) not in self._written | self._applied and not self.ids.knows(version_of(obj)):
-                    self._put(obj)
+            for obj in objects_in(body):
+                self._notice(obj)
+        await self._clock_to(exchange["t"])
+        for obj in objects_in(body):
+            if where(obj)[0] in self._made_here:
+                self._recognise(obj)
+
+    def _notice(self, obj: Object) -> None:
+        """A change that nobody watched; of what components here make, only the part that they do not."""
+        if where(obj)[0] not in self._made_here:
+            if version_of(obj) not in self.recording.written | self._applied and not self.ids.knows(version_of(obj)):
+                self._put(obj)
+            return
+        plural, key = self._key(obj)
+        record = self.store.shelf(plural).records.get(key)
+        if plural not in COUNTED or "generateName" in obj["metadata"]:
+            return
+        if record is None or record.object["metadata"].get("generation") != obj["metadata"]["generation"]:
+            self._put(obj, plain=True)
+
+    def _recognise(self, obj: Object) -> None:
+        """Which of our objects stands for one that a component made: that with the name, or the next of its kind."""
+        uid, metadata = obj["metadata"]["uid"], obj["metadata"]
+        if self.ids.knows_uid(uid):
+            return
+        plural, key = self._key(obj)
+        record = self.store.shelf(plural).records.get(key)
+        found = record.object if record else None
+        if found is None and "generateName" in metadata:
+            alike = [
+                o
+                for o in self.store.list(plural, metadata.get("namespace"))
+                if o["metadata"].get("generateName") == metadata["generateName"]
+                and not self.ids.stands_for_one(o["metadata"]["uid"])
+            ]
+            found = min(alike, key=version_of, default=None)
+        if found is not None:
+            self.ids.same_object(obj, found)
 
     async def _component(self, version: int, kind: str, obj: Object) -> None:
         plural, namespace, name = where(obj)
-        if self.plan.machinery:
-            ours = await self._made_by_machinery(plural, namespace, name)
-            self.ids.same_version(version, ours)
+        if plural in self._made_here:
+            self._recognise(obj)
+            ours = await self._made_by_machinery(*self._key(obj))
+            if ours is not None:
+                self.ids.same_version(version, ours)
             return
         force = kind == "MODIFIED" and obj["metadata"].get("deletionGracePeriodSeconds") == 0
         if force and self._pending and self._pending[0][2] == "DELETED":  # the kubelet's DELETE with grace 0
@@ -261,16 +323,16 @@ class Replay:
         else:
             self._put(obj)
 
-    async def _made_by_machinery(self, plural: str, namespace: str | None, name: str) -> int:
-        """Wait for the rehearsal's own component to change the object; its new version."""
-        known = self.ids.version(10**6 - 1)
-        for _ in range(int(COMPONENT_WITHIN_S / 0.005)):
-            version = version_of(self.store.get(plural, namespace, name))
-            if version > known:
-                return version
-            await asyncio.sleep(0.005)
-        self.machinery.check()
-        raise AssertionError(f"no component changed {plural} {name} within {COMPONENT_WITHIN_S} s")
+    async def _made_by_machinery(self, plural: str, key: str) -> int | None:
+        """The next version of the object that a component here has made, or makes soon; None when it makes none."""
+        for _ in range(int(COMPONENT_WITHIN_S / STEP_S)):
+            for change in self._own[plural].take():
+                self._made.setdefault((plural, change.key), []).append(change.resource_version)
+            for version in self._made.get((plural, key), ()):
+                if not self.ids.stands_for_version(version):
+                    return version
+            await self.clock.advance(STEP_S)
+        return None
 
     def _act(self, action: str) -> None:
         app = self.server.app
@@ -285,169 +347,52 @@ class Replay:
             case _:
                 raise AssertionError(f"replay.toml names an unknown action: {action}")
 
-    async def _end_watches(self, at: float) -> None:
-        for ends_at, index, task in [w for w in self._watches if w[0] <= at]:
-            self._watches.remove((ends_at, index, task))
-            self._compare_watch(index, await task)
+    # Sending
 
-    def _request(self, exchange: Exchange) -> httpx.Request:
+    def _token(self, caller: str) -> str:
+        """The token of a caller: "" is the administrator, "NAMESPACE/NAME" a service account."""
+        if caller not in self._tokens:
+            namespace, _, name = caller.partition("/")
+            admin = User("kubernetes-admin", (MASTERS, AUTHENTICATED))
+            auth = self.server.auth
+            self._tokens[caller] = auth.issue_for_account(namespace, name) if caller else auth.issue(admin)
+        return self._tokens[caller]
+
+    def _request(self, index: int, exchange: Exchange) -> httpx.Request:
         recorded = exchange["request"]
         query = self.ids.query(recorded.get("query") or {})
         if is_watch(exchange) and "timeoutSeconds" in query:
-            query["timeoutSeconds"] = str(min(LONGEST_WATCH_S, int(query["timeoutSeconds"])))
+            longest = 60 if self.plan.machinery else LONGEST_WATCH_S
+            query["timeoutSeconds"] = str(min(longest, int(query["timeoutSeconds"])))
         headers = {"user-agent": USER_AGENT, **(recorded.get("headers") or {})}
+        caller = self.plan.caller(index)
         if "anonymous" not in exchange.get("note", ""):
-            headers["authorization"] = f"Bearer {self._token}"
+            headers["authorization"] = f"Bearer {caller if caller == 'unknown' else self._token(caller)}"
         body = self.ids.body(recorded.get("body"))
         content = body.encode() if isinstance(body, str) else None if body is None else json.dumps(body).encode()
         path = self.ids.in_text(recorded["path"])
         return self._client.build_request(recorded["method"], path, params=query, headers=headers, content=content)
 
-    async def _send(self, exchange: Exchange) -> httpx.Response:
-        return await self._client.send(self._request(exchange))
+    async def _send(self, index: int, exchange: Exchange) -> httpx.Response:
+        """The answer; while the server waits for its clock, time goes on."""
+        answer = asyncio.create_task(self._client.send(self._request(index, exchange)))
+        while True:
+            await asyncio.wait((answer,), timeout=0.02)
+            if answer.done():
+                return answer.result()
+            await self.clock.advance(STEP_S)
 
-    async def _stream(self, exchange: Exchange) -> list[Object] | httpx.Response:
-        """The events of a watch; an event BROKEN at the end of one that was cut."""
-        events: list[Object] = []
-        response = await self._client.send(self._request(exchange), stream=True)
+    async def _stream(self, watch: OpenWatch, exchange: Exchange) -> None:
+        """Collect the events of a watch; an event BROKEN at the end of one that was cut."""
+        response = await self._client.send(self._request(watch.index, exchange), stream=True)
         if response.status_code != 200:
             await response.aread()
-            return response
+            watch.refused = response
+            return
         try:
             async for line in response.aiter_lines():
-                events.append(json.loads(line))  # noqa: PERF401 -- what came before the break must stay
+                watch.events.append(json.loads(line))
         except (httpx.RemoteProtocolError, httpx.ReadError):
-            events.append({"type": "BROKEN"})
+            watch.events.append({"type": "BROKEN"})
         finally:
             await response.aclose()
-        return events
-
-    # Comparing
-
-    def _differ(self, index: int, what: str, recorded: Any, ours: Any) -> None:
-        if recorded != ours:
-            request = self.exchanges[index]["request"]
-            self.outcome.differences.append(
-                f"{self.plan.name}[{index}] {request['method']} {request['path']}: {what}\n"
-                f"  recorded {_short(recorded, ours)}\n  ours     {_short(ours, recorded)}"
-            )
-
-    def _compare(self, index: int, response: httpx.Response) -> None:
-        recorded = self.exchanges[index]["response"]
-        self._differ(index, "status", recorded["status"], response.status_code)
-        for name in ("content-type", "retry-after", "warning", "location"):
-            self._differ(index, name, recorded["headers"].get(name), response.headers.get(name))
-        body = recorded["body"]
-        if not isinstance(body, dict):
-            self._compare_text(index, body, response)
-            return
-        ours = response.json()
-        if response.status_code == recorded["status"] and is_write(self.exchanges[index]):
-            self._learn(body, ours)
-        self._compare_versions(index, body, ours)
-        self._compare_bodies(index, body, ours)
-
-    def _compare_text(self, index: int, body: str, response: httpx.Response) -> None:
-        if response.status_code == 500:  # which checks still fail differs from one moment of a start to the next
-            self._differ(index, "failing", "[-]" in body, "[-]" in response.text)
-        else:
-            self._differ(index, "text", body, response.text)
-
-    def _learn(self, body: Object, ours: Object) -> None:
-        """Which of our identities stand for those of a write's answer."""
-        metadata, own = body.get("metadata", {}), ours.get("metadata", {})
-        if "uid" in metadata and "uid" in own:
-            self.ids.same_uid(metadata["uid"], own["uid"])
-        if version_of(body) in self._written and not self.ids.knows(version_of(body)):
-            self.ids.same_version(version_of(body), version_of(ours))
-
-    def _compare_versions(self, index: int, body: Object, ours: Object) -> None:
-        recorded = version_of(body)
-        if self.ids.knows(recorded) and objects_in(body):
-            self._differ(index, "resourceVersion", self.ids.version(recorded), version_of(ours))
-        if not objects_in(body) or "items" in body:
-            self.ids.same_version(recorded, version_of(ours)) if recorded and not self.ids.knows(recorded) else None
-
-    def _compare_bodies(self, index: int, body: Object, ours: Object) -> None:
-        """Status bodies, tables and discovery as they are; objects by every field that the domain reads."""
-        recorded_objects, our_objects = objects_in(body), objects_in(ours)
-        if recorded_objects and body["kind"] not in {"Table", "PartialObjectMetadataList"}:
-            self._differ(index, "list metadata", _list_metadata(body), _list_metadata(ours))
-            self._differ(index, "objects", [read(o) for o in recorded_objects], [read(o) for o in our_objects])
-        else:
-            self._differ(index, "body", masked(_without_ages(body)), masked(_without_ages(ours)))
-
-    def _compare_watch(self, index: int, events: list[Object] | httpx.Response) -> None:
-        exchange = self.exchanges[index]
-        if isinstance(events, httpx.Response):
-            self._differ(index, "status", 200, events.status_code)
-            return
-        recorded = exchange["response"]["body"]
-        broken = "how it ends" in exchange.get("note", "")
-        self._differ(index, "broken off", broken, any(e["type"] == "BROKEN" for e in events))
-        ours = [e for e in events if e["type"] != "BROKEN"]
-        self._differ(
-            index, "events per object", self._sequences(recorded, ours=False), self._sequences(ours, ours=True)
-        )
-        self._differ(index, "bookmarks", _bookmarks(recorded), _bookmarks(ours))
-
-    def _sequences(self, events: list[Object], *, ours: bool) -> dict[str, list[Any]]:
-        """Object → its events: type, version and every field that the domain reads."""
-        found: dict[str, list[Any]] = {}
-        for event in events:
-            obj = event["object"]
-            if event["type"] == "BOOKMARK":
-                continue
-            version = version_of(obj)
-            shown = version if ours else self.ids.version(version) if self.ids.knows(version) else None
-            name = "/".join((obj.get("kind", ""), obj.get("metadata", {}).get("name", "")))
-            content = read(obj) if objects_in(obj) else masked(_without_ages(obj))
-            found.setdefault(name, []).append((event["type"], shown if version else None, content))
-        return found
-
-
-def _stand_in(obj: Object, number: int) -> Object:
-    metadata = {**obj["metadata"], "name": f"zzz-unseen-{number:03}", "uid": f"unseen-{number}"}
-    return {**obj, "metadata": metadata}
-
-
-def _bookmarks(events: list[Object]) -> tuple[bool, bool]:
-    """Whether there are ordinary bookmarks behind the events, and whether the initial events' end is marked."""
-    marks = [e["object"]["metadata"].get("annotations", {}) for e in events if e["type"] == "BOOKMARK"]
-    ended = any(m.get("k8s.io/initial-events-end") == "true" for m in marks)
-    return any(not m for m in marks) and not ended, ended
-
-
-def read(obj: Object) -> Any:
-    """What the domain reads of an object; kinds that it does not read are compared whole."""
-    kind = KINDS.get(obj["kind"])
-    plain = masked(obj)
-    if kind is None:
-        return plain
-    line = kube.watch_line(kind, msgspec.json.encode({"type": "ADDED", "object": plain}))
-    assert isinstance(line, kube.Changed)
-    return msgspec.to_builtins(line.object)
-
-
-def _list_metadata(body: Object) -> Any:
-    return masked(body["metadata"]) if "items" in body else None
-
-
-def _without_ages(body: Any) -> Any:
-    """Tables without their ages, descriptions and embedded metadata; anything else as it is."""
-    if not isinstance(body, dict) or body.get("kind") != "Table":
-        return body
-    columns = [{k: v for k, v in c.items() if k != "description"} for c in body.get("columnDefinitions") or []]
-    ages = {i for i, c in enumerate(columns) if c["name"] == "Age"} or {3, 4}
-    rows = [[c for i, c in enumerate(r["cells"]) if i not in ages] for r in body["rows"]]
-    names = [r["object"]["metadata"]["name"] for r in body["rows"]]
-    return {"kind": "Table", "metadata": body["metadata"], "columns": columns, "rows": rows, "names": names}
-
-
-def _short(value: Any, other: Any) -> str:
-    """A value for a failure's message: the parts in which it differs."""
-    if isinstance(value, dict) and isinstance(other, dict):
-        return str({k: _short(v, other.get(k)) for k, v in value.items() if v != other.get(k)})
-    if isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
-        return str([_short(v, o) for v, o in zip(value, other, strict=True) if v != o])
-    return str(value)[:600]

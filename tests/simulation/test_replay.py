@@ -3,24 +3,18 @@
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tests.simulation.replay import RECORDINGS, Plan, Replay
+from tests.simulation.recorded import RECORDINGS
+from tests.simulation.replay import Plan, Replay
 
 PLANS_FILE = Path(__file__).parents[1] / "data" / "replay.toml"
 
 
 def plans() -> list[Plan]:
     tables = tomllib.loads(PLANS_FILE.read_text())
-    return [
-        Plan(
-            name,
-            table.get("machinery", []),
-            {int(i): action for i, action in table.get("actions", {}).items()},
-            {int(i): reason for i, reason in table.get("left_out", {}).items()},
-        )
-        for name, table in tables.items()
-    ]
+    return [msgspec.convert({"name": name, **table}, Plan, strict=False) for name, table in tables.items()]
 
 
 PLANS = plans()
