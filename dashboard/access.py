@@ -1,12 +1,11 @@
-"""Who may do what: roles, the table of everything that is exposed, and the gate that every request passes.
+"""Who may do what: the table of everything that is exposed, and the gate that every request passes.
 
 Owns authorisation. Sockets ask the same questions here (`visitors`, `same_origin`, `EXPOSED`) as pages do. Must not hold pages,
-and must not let anything through that EXPOSED does not name.
+and must not let anything through that EXPOSED does not name. A cluster for which somebody has no role does not exist for them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,24 +21,12 @@ from django.http.request import validate_host
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from dashboard import errors, tokens
+from dashboard import clusters, errors, roles, sessions, tokens, wall
+from dashboard.models import ApiToken, WallAddress
+from dashboard.roles import REHEARSAL_GROUP, Roles
+from dashboard.roles import Role as Role  # noqa: PLC0414  (for those who name a role beside its rules)
 
 log = structlog.get_logger(__name__)
-
-REHEARSAL_GROUP = "rehearsal"  # accounts whose passwords everybody knows
-
-
-class Role(StrEnum):
-    """What an account may do. The value is the name of its Django group; a later one includes the earlier ones."""
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    APPROVER = "approver"
-
-    def includes(self, other: "Role") -> bool:
-        order = list(Role)
-        return order.index(self) >= order.index(other)
-
 
 PUBLIC = "public"
 
@@ -51,32 +38,67 @@ EXPOSED: Mapping[str, Role | str] = {
     "sign-out": PUBLIC,
     "welcome": PUBLIC,
     "set_language": PUBLIC,
+    "wall-open": PUBLIC,
     "home": Role.VIEWER,
     "fleet": Role.VIEWER,
     "node": Role.VIEWER,
+    "workloads": Role.VIEWER,
+    "waiting": Role.VIEWER,
+    "search": Role.VIEWER,
+    "clusters": Role.VIEWER,
+    "account": Role.VIEWER,
+    "help": Role.VIEWER,
+    "wall": Role.VIEWER,
     "api-v1:snapshot": Role.VIEWER,
     "api-v1:nodes": Role.VIEWER,
     "api-v1:node": Role.VIEWER,
     "api-v1:openapi-json": Role.VIEWER,
     "api-v1:api-root": Role.VIEWER,
     "socket": Role.VIEWER,
+    "wall-socket": Role.VIEWER,
 }
 
+# What the screen on a wall may use with the cookie of its address, which is nobody's account.
+WALLS = {"wall", "wall-socket"}
 
-def role_of(user: User | AnonymousUser) -> Role | None:
-    """The highest role of an account; None for nobody, for a disabled account and for one without a role.
+
+def role_of(user: User | AnonymousUser, cluster: str | None = None) -> Role | None:
+    """The role of an account on one cluster, or (None) where it is highest; see `roles_of`."""
+    found = roles_of(user)
+    return found.highest if cluster is None else found.on(cluster)
+
+
+def roles_of(user: User | AnonymousUser) -> Roles:
+    """What an account may do, and where; nothing for nobody, for a disabled account and for one without a role.
 
     Roles come from groups alone: a superuser of Django has no hidden rights here.
     """
     if not isinstance(user, User) or not user.is_active:
-        return None
-    return highest_role(group.name for group in user.groups.all())
+        return Roles()
+    return roles.from_groups(group.name for group in user.groups.all())
 
 
-def highest_role(group_names: Iterable[str]) -> Role | None:
-    """The highest role among the names of groups; other groups do not count."""
-    held = set(group_names)
-    return next((role for role in reversed(Role) if role in held), None)
+def clusters_of(request: HttpRequest) -> list[str]:
+    """The configured clusters that whoever sent this request may see, in the order of the kubeconfig."""
+    if (address := wall_of(request)) is not None:
+        return visible(Roles(by_cluster={address.cluster: Role.VIEWER}))
+    token = token_of(request)
+    return visible(roles_of(request.user), token.cluster if token else "")
+
+
+def visible(held: Roles, only: str = "") -> list[str]:
+    """The configured clusters on which somebody holds a role; of these `only` one, when it is named."""
+    return [name for name in clusters.names() if held.on(name) and only in {"", name}]
+
+
+def token_of(request: HttpRequest) -> ApiToken | None:
+    """The token that the gate recognised, if that was how the request came in."""
+    return getattr(request, "token", None)
+
+
+def wall_of(request: HttpRequest) -> WallAddress | None:
+    """The wall's address through whose cookie the gate let the request in; None for people and programs."""
+    return getattr(request, "wall_address", None)
 
 
 def may(role: Role | None, name: str) -> bool:
@@ -104,23 +126,45 @@ class Gate:
         return self.get_response(request)
 
     def process_view(
-        self, request: HttpRequest, _view: object, _args: tuple[Any, ...], _kwargs: dict[str, Any]
+        self, request: HttpRequest, _view: object, _args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> HttpResponseBase | None:
         name = request.resolver_match.view_name if request.resolver_match else ""
-        if EXPOSED.get(name) == PUBLIC:
+        if EXPOSED.get(name) == PUBLIC or (name in WALLS and _comes_from_wall(request)):
             return None
         api = request.path_info.startswith("/api/")
-        token = None
         # Whoever sends a token is judged by it alone, whatever cookie comes along.
         if api and "Authorization" in request.headers:
-            token = tokens.recognise(request.headers["Authorization"])
-            request.user = token.user if token else AnonymousUser()
+            _take_token(request)
         if not isinstance(request.user, User):
             return errors.unauthorised() if api else redirect_to_login(request.get_full_path())
         prefetch_related_objects([request.user], "groups")
-        if not may(role_of(request.user), name) or (token and not tokens.covers(token, request.method or "")):
-            return errors.forbidden(request)
+        refusal = _refusal(request, name, kwargs.get("cluster"))
+        if refusal is None and token_of(request) is None:
+            sessions.note(request)
+        return refusal
+
+
+def _comes_from_wall(request: HttpRequest) -> bool:
+    address = wall.recognise(request.COOKIES.get(settings.VIGIE_WALL_COOKIE, ""))
+    request.wall_address = address  # type: ignore[attr-defined]
+    return address is not None
+
+
+def _take_token(request: HttpRequest) -> None:
+    token = tokens.recognise(request.headers["Authorization"])
+    request.token = token  # type: ignore[attr-defined]
+    request.user = token.user if token else AnonymousUser()
+
+
+def _refusal(request: HttpRequest, name: str, cluster: str | None) -> HttpResponseBase | None:
+    held, token = roles_of(request.user), token_of(request)
+    if not may(held.highest, name) or (token and not tokens.covers(token, request.method or "")):
+        return errors.forbidden(request)
+    if cluster is None:
         return None
+    if cluster not in clusters_of(request):
+        return errors.missing(request)
+    return None if may(held.on(cluster), name) else errors.forbidden(request)
 
 
 @dataclass(frozen=True)
@@ -128,7 +172,11 @@ class Visitor:
     """Who stands behind a session."""
 
     name: str
-    role: Role | None
+    roles: Roles
+
+    @property
+    def role(self) -> Role | None:
+        return self.roles.highest
 
 
 def visitors(session_keys: Collection[str]) -> dict[str, Visitor]:
@@ -144,7 +192,7 @@ def visitors(session_keys: Collection[str]) -> dict[str, Visitor]:
     for key, session in held.items():
         user = users.get(_user_id(session))
         if user is not None and _still_valid(session, user):
-            found[key] = Visitor(user.get_username(), role_of(user))
+            found[key] = Visitor(user.get_username(), roles_of(user))
     return found
 
 

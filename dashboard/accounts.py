@@ -5,6 +5,7 @@ Owns the life of an account. What a role allows is `access`'s; what a page shows
 
 from datetime import datetime, timedelta
 
+import structlog
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -13,10 +14,13 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard import tokens
-from dashboard.access import REHEARSAL_GROUP, Role
+from dashboard import goodbyes, roles, tokens
 from dashboard.models import ApiToken, Invitation
+from dashboard.roles import REHEARSAL_GROUP, Role
 
+log = structlog.get_logger(__name__)
+
+LONGEST_GROUP_NAME = 150  # Django's
 LINK_LIVES = timedelta(hours=24)
 
 
@@ -53,14 +57,24 @@ def add(name: str, role: Role, password: str | None, *, rehearsal: bool = False)
             Invitation.objects.filter(user=None, used_at=None).delete()  # this was the first account
     except IntegrityError as error:
         raise AccountError(f"there is an account {name} already") from error
+    log.info("an account was made", user=name, role=role.value)
     return user
 
 
-def set_role(user: User, role: Role) -> None:
-    """Exactly this role from now on; other groups stay."""
+def set_role(user: User, role: Role | None, cluster: str = "") -> None:
+    """Exactly this role on one cluster from now on, or (cluster "") everywhere; None takes it away. Other groups stay.
+
+    Raises AccountError.
+    """
+    if role is not None and len(roles.group_name(role, cluster)) > LONGEST_GROUP_NAME:
+        raise AccountError(f"the name of cluster {cluster} is too long for a role of its own; give the role everywhere")
+    held = [g for g in user.groups.all() if (found := roles.parsed(g.name)) is not None and found[1] == cluster]
     with transaction.atomic():
-        user.groups.remove(*Group.objects.filter(name__in=list(Role)))
-        user.groups.add(*_groups(role))
+        user.groups.remove(*held)
+        if role is not None:
+            user.groups.add(*_groups(roles.group_name(role, cluster)))
+        goodbyes.announce()
+    log.info("a role was changed", user=user.get_username(), role=role and role.value, cluster=cluster or "every one")
 
 
 def disable(user: User, now: datetime | None = None) -> None:
@@ -70,11 +84,14 @@ def disable(user: User, now: datetime | None = None) -> None:
         User.objects.filter(pk=user.pk).update(is_active=False)
         ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
         Invitation.objects.filter(user=user, used_at=None).delete()
+        goodbyes.announce()
+    log.info("an account was disabled", user=user.get_username())
 
 
 def enable(user: User) -> None:
     """Its sessions that have not expired work again, its tokens do not."""
     User.objects.filter(pk=user.pk).update(is_active=True)
+    log.info("an account was enabled", user=user.get_username())
 
 
 def link(user: User | None, now: datetime | None = None) -> str:
@@ -113,7 +130,9 @@ def redeem(found: Invitation, password: str, name: str = "", now: datetime | Non
             return add(name, Role.APPROVER, password)
         found.user.set_password(password)
         found.user.save(update_fields=["password"])
-        return found.user
+        goodbyes.announce()
+    log.info("a password was changed through a link", user=found.user.get_username())
+    return found.user
 
 
 def _groups(*names: str) -> list[Group]:

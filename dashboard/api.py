@@ -16,7 +16,7 @@ from ninja.errors import AuthenticationError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
 from ninja.security import APIKeyCookie, HttpBearer
 
-from dashboard import clusters, errors
+from dashboard import access, clusters, errors
 from fleet.domain.picture import AttentionRow, FleetRow, NodeRow, PodRow, ProductRow, Snapshot, WorkloadRow
 from fleet.live import PictureError, Published
 
@@ -122,7 +122,7 @@ Cluster = Annotated[str, Query(max_length=253, description="Name of a cluster; t
 @api.get("/snapshot", url_name="snapshot", openapi_extra=_described(SnapshotAnswer))
 def snapshot(request: HttpRequest, cluster: Cluster = "") -> HttpResponse:
     """Everything that is known of one cluster."""
-    name, found = _published(cluster)
+    name, found = _published(request, cluster)
     tables = {table: getattr(found.snapshot, table) for table in Snapshot.__struct_fields__}
     tables["fleet"] = found.snapshot.fleet.get("fleet", FleetRow())
     return _answer(request, found, SnapshotAnswer(**_head(name, found), **tables))
@@ -131,7 +131,7 @@ def snapshot(request: HttpRequest, cluster: Cluster = "") -> HttpResponse:
 @api.get("/nodes", url_name="nodes", openapi_extra=_described(NodesAnswer))
 def nodes(request: HttpRequest, cluster: Cluster = "") -> HttpResponse:
     """Every node of one cluster, by name."""
-    name, found = _published(cluster)
+    name, found = _published(request, cluster)
     items = [found.snapshot.nodes[key] for key in sorted(found.snapshot.nodes)]
     return _answer(request, found, NodesAnswer(**_head(name, found), items=items))
 
@@ -139,7 +139,7 @@ def nodes(request: HttpRequest, cluster: Cluster = "") -> HttpResponse:
 @api.get("/nodes/{name}", url_name="node", openapi_extra=_described(NodeAnswer))
 def node(request: HttpRequest, name: str, cluster: Cluster = "") -> HttpResponse:
     """One node of one cluster."""
-    chosen, found = _published(cluster)
+    chosen, found = _published(request, cluster)
     row = found.snapshot.nodes.get(name)
     if row is None:
         raise Refused(HTTPStatus.NOT_FOUND, f"Cluster {chosen} has no node {name}.")
@@ -172,10 +172,10 @@ def _anonymous(_request: HttpRequest, _error: AuthenticationError) -> HttpRespon
     return errors.unauthorised()
 
 
-def _published(cluster: str) -> tuple[str, Published]:
+def _published(request: HttpRequest, cluster: str) -> tuple[str, Published]:
     """The chosen cluster's name and picture. Raises Refused."""
     try:
-        name = clusters.chosen(cluster)
+        name = clusters.chosen(cluster, access.clusters_of(request))
         found = clusters.published(name)
     except clusters.UnknownClusterError as error:
         raise Refused(HTTPStatus.NOT_FOUND, f"There is no cluster {cluster}.".replace(" .", ".")) from error

@@ -4,6 +4,7 @@ Owns nothing: names come from the wiring, the picture from its store. Reading ma
 """
 
 import functools
+from collections.abc import Sequence
 
 from django.conf import settings
 
@@ -12,7 +13,7 @@ from fleet.live import Published
 
 
 class UnknownClusterError(LookupError):
-    """No cluster of this name is configured."""
+    """No cluster of this name is configured, or not for whoever asks."""
 
 
 def names() -> list[str]:
@@ -26,9 +27,8 @@ def _names(_settings: object) -> tuple[str, ...]:
     return tuple(wiring.sites())
 
 
-def chosen(name: str = "") -> str:
-    """The cluster that somebody asked for, "" for the default. Raises UnknownClusterError."""
-    known = names()
+def chosen(name: str, known: Sequence[str]) -> str:
+    """The cluster that somebody asked for among those that they may see, "" for the first. Raises UnknownClusterError."""
     if (name and name not in known) or not known:
         raise UnknownClusterError(name)
     return name or known[0]

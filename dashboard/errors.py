@@ -80,6 +80,15 @@ def spent(request: HttpRequest) -> HttpResponse:
     )
 
 
+def spent_wall(request: HttpRequest) -> HttpResponse:
+    return _answer(
+        request,
+        HTTPStatus.GONE,
+        _("This address no longer works"),
+        _("It was opened already, it has expired, or it was revoked. Ask an approver to make another one."),
+    )
+
+
 def broken(request: HttpRequest) -> HttpResponse:
     """Rendered as for nobody: looking for who asks may be what failed."""
     heading, text = (

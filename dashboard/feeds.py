@@ -15,12 +15,13 @@ from enum import StrEnum
 from typing import Any
 
 import structlog
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.json import encode
 
 from fleet.domain import changes
-from fleet.domain.changes import Delta, TableDelta, Version, View
+from fleet.domain.changes import Delta, Screen, TableDelta, Version, View
 from fleet.domain.picture import Snapshot
+from fleet.live import Loss, Pulse
 
 log = structlog.get_logger(__name__)
 
@@ -46,12 +47,13 @@ class Farewell(StrEnum):
 
 
 class SnapshotFrame(Struct, tag_field="t", tag="snapshot"):
-    """Everything that a view shows."""
+    """Everything that a view shows. Frames of a view of several clusters say which one they are about."""
 
     v: tuple[int, int]
     at: float
     now: float
     tables: Raw
+    cluster: str | UnsetType = UNSET
 
 
 class DeltaFrame(Struct, tag_field="t", tag="delta"):
@@ -61,40 +63,65 @@ class DeltaFrame(Struct, tag_field="t", tag="delta"):
     v: tuple[int, int]
     at: float
     tables: dict[str, TableDelta]
+    cluster: str | UnsetType = UNSET
 
 
 class PulseFrame(Struct, tag_field="t", tag="pulse"):
-    """Nothing changed. `v`: what a view that missed nothing has reached."""
+    """Nothing changed. `v`: what a view that missed nothing has reached, [0, 0] before there is a picture.
+
+    `lost`: what is shown is known not to be kept true, whatever its age; `reason` then says why (a `live.Loss`).
+    """
 
     v: tuple[int, int]
     at: float
     now: float
     trouble: Trouble
+    lost: bool
+    reason: Loss
+    cluster: str | UnsetType = UNSET
 
 
 @dataclass
 class Held:
-    """One cluster as this process knows it. `at`: when the writer last knew that it is true, in seconds since 1970."""
+    """One cluster as this process knows it. Seconds since 1970: `at`, when the writer last knew that it is true; `heard_at`, when
+    it last said anything."""
 
     snapshot: Snapshot
     version: Version
     at: float
     trouble: Trouble
+    heard_at: float = 0.0
+
+    def loss(self, now: float) -> Loss:
+        return Pulse(self.at, tuple(self.trouble), self.heard_at).loss(now)
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """By what right a socket looks at a cluster: the key of a session, or the cookie of a wall's address."""
+
+    cluster: str
+    session: str = ""
+    wall: str = ""
 
 
 class Socket:
-    """One browser's end: what is still to be sent to it."""
+    """One browser's end of one cluster: what is still to be sent to it."""
 
-    def __init__(self, session: str, cluster: str, view: View) -> None:
-        self.session = session
-        self.cluster = cluster
+    def __init__(self, watcher: Watcher, view: View) -> None:
+        self.watcher = watcher
         self.view = view
         self._stream: Stream | None = None
         self._frames: deque[str] = deque()
         self._behind = True  # wants a snapshot before anything else
+        self._beat: str | None = None  # the last pulse, for a socket for which there is no snapshot yet
         self._farewell: Farewell | None = None
         self.dismissed = asyncio.Event()
         self._wake = asyncio.Event()
+
+    @property
+    def cluster(self) -> str:
+        return self.watcher.cluster
 
     @property
     def queued(self) -> int:
@@ -110,15 +137,24 @@ class Socket:
         self._behind = True
         self._wake.set()
 
-    def offer(self, frame: str) -> None:
-        """Queue a frame; a socket that is behind gets it as part of its snapshot."""
+    def offer(self, frame: str) -> bool:
+        """Queue a frame; a socket that is behind gets it as part of its snapshot. False: its queue was full, it starts again."""
         if self._behind:
-            return
+            return True
         if len(self._frames) >= QUEUE_FRAMES:
             self.restart()
-            return
+            return False
         self._frames.append(frame)
         self._wake.set()
+        return True
+
+    def beat(self, frame: str) -> None:
+        """Queue a pulse. Before there is a picture it is all that a page hears."""
+        if self._behind:
+            self._beat = frame
+            self._wake.set()
+        else:
+            self.offer(frame)
 
     def dismiss(self, reason: Farewell) -> None:
         """Say goodbye instead of whatever was to be sent."""
@@ -139,22 +175,23 @@ class Socket:
             return self._farewell
         if not self._behind:
             return self._frames.popleft() if self._frames else None
+        beat, self._beat = self._beat, None
         snapshot = self._stream.snapshot() if self._stream is not None else None
         self._behind = snapshot is None
-        return snapshot
+        return snapshot or beat
 
 
 class Stream:
     """One distinct view of one cluster, and the sockets that show it."""
 
-    def __init__(self, view: View, held: Callable[[], Held | None], now: Callable[[], float]) -> None:
+    def __init__(self, cluster: str, view: View, held: Callable[[], Held | None], now: Callable[[], float]) -> None:
         self.view = view
         self.sockets: set[Socket] = set()
+        self._cluster = cluster if view.screen is Screen.CLUSTERS else UNSET
         self._held = held
         self._now = now
-        self._sent: Version | None = (
-            None  # deltas that do not touch the view are not sent, so this may lag behind the picture
-        )
+        # Deltas that do not touch the view are not sent, so this may lag behind the picture.
+        self._sent: Version | None = None
         self._tables: tuple[Version, Raw] | None = None
 
     def snapshot(self) -> str | None:
@@ -164,7 +201,8 @@ class Stream:
             return None
         if self._tables is None or self._tables[0] != held.version:
             self._tables = (held.version, Raw(changes.encode(changes.rows(held.snapshot, self.view))))
-        return _text(SnapshotFrame(_wire(held.version), _s(held.at), _s(self._now()), self._tables[1]))
+        at, now = _s(held.at), _s(self._now())
+        return _text(SnapshotFrame(_wire(held.version), at, now, self._tables[1], self._cluster))
 
     def restart(self, held: Held) -> None:
         """The picture jumped: everybody needs all of it."""
@@ -172,38 +210,39 @@ class Stream:
         for socket in self.sockets:
             socket.restart()
 
-    def change(self, delta: Delta, old: Snapshot, held: Held) -> None:
-        """Send what of `delta` this view shows, if anything."""
+    def change(self, delta: Delta, old: Snapshot, held: Held) -> int:
+        """Send what of `delta` this view shows, if anything. Returns how many sockets were too slow for it."""
         part = changes.filtered(delta, self.view, old, held.snapshot)
         if part is None or self._sent is None:
-            return
-        self._broadcast(DeltaFrame(_wire(self._sent), _wire(held.version), _s(held.at), part.tables))
+            return 0
+        frame = _text(DeltaFrame(_wire(self._sent), _wire(held.version), _s(held.at), part.tables, self._cluster))
         self._sent = held.version
+        return sum(not socket.offer(frame) for socket in self.sockets)
 
-    def pulse(self, held: Held) -> None:
-        if self._sent is not None:
-            self._broadcast(PulseFrame(_wire(self._sent), _s(held.at), _s(self._now()), held.trouble))
-
-    def _broadcast(self, frame: Struct) -> None:
-        text = _text(frame)
+    def pulse(self, at: float, trouble: Trouble, loss: Loss) -> None:
+        version = _wire(self._sent or Version(0, 0))
+        frame = _text(PulseFrame(version, _s(at), _s(self._now()), trouble, bool(loss), loss, self._cluster))
         for socket in self.sockets:
-            socket.offer(text)
+            socket.beat(frame)
 
 
 class Feed:
     """One cluster: the last known picture and its streams. `stale` asks the hub to read the picture again."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: str, now: Callable[[], float]) -> None:
         self.streams: dict[View, Stream] = {}
         self.held: Held | None = None
         self.stale = True
         self.pulsed_at = 0.0
+        self.slow = 0  # how often a socket was dropped to a fresh snapshot
+        self._cluster = cluster
         self._now = now
+        self._before: Trouble = ()  # what keeps the first picture away
 
     def join(self, socket: Socket) -> None:
         stream = self.streams.get(socket.view)
         if stream is None:
-            stream = self.streams[socket.view] = Stream(socket.view, lambda: self.held, self._now)
+            stream = self.streams[socket.view] = Stream(self._cluster, socket.view, lambda: self.held, self._now)
             if self.held is not None:
                 stream.restart(self.held)
         stream.sockets.add(socket)
@@ -221,6 +260,7 @@ class Feed:
         self.stale = False
         if self.held is not None and self.held.version == held.version:
             self.held.at, self.held.trouble = max(self.held.at, held.at), held.trouble
+            self.held.heard_at = max(self.held.heard_at, held.heard_at)
             return
         self.held = held
         for stream in self.streams.values():
@@ -229,12 +269,19 @@ class Feed:
     def receive(self, message: dict[str, Any]) -> None:
         """A change or a pulse from the writer. One that does not follow from what we have makes the feed stale."""
         version, held = Version(message["epoch"], message["n"]), self.held
-        follows = Version(version.epoch, version.n - 1)
+        if held is None:
+            self._before = message.get("trouble", self._before)
         if held is None or held.version.epoch != version.epoch:
             self.stale = True
-        elif version < held.version or (version == held.version and message["type"] == "picture.delta"):
+            return
+        if version < held.version or (version == held.version and message["type"] == "picture.delta"):
             return  # old news: it was in the snapshot that we read
-        elif message["type"] == "picture.delta" and held.version == follows and message["delta"]:
+        held.heard_at = self._now()
+        if (
+            message["type"] == "picture.delta"
+            and held.version == Version(version.epoch, version.n - 1)
+            and message["delta"]
+        ):
             self._change(held, version, message)
         elif message["type"] == "picture.pulse" and held.version == version:
             held.at, held.trouble = message["at"], message["trouble"]
@@ -244,10 +291,11 @@ class Feed:
 
     def pulse(self) -> None:
         """Let every page know that we are here, and how old what it shows is."""
-        if self.held is not None:
-            self.pulsed_at = self._now()
-            for stream in self.streams.values():
-                stream.pulse(self.held)
+        now, held = self._now(), self.held
+        self.pulsed_at = now
+        at, trouble, loss = (held.at, held.trouble, held.loss(now)) if held else (0.0, self._before, Loss.NO_PICTURE)
+        for stream in self.streams.values():
+            stream.pulse(at, trouble, loss)
 
     def _change(self, held: Held, version: Version, message: dict[str, Any]) -> None:
         try:
@@ -259,8 +307,7 @@ class Feed:
             return
         old = held.snapshot
         held.snapshot, held.version, held.at = snapshot, version, max(held.at, message["at"])
-        for stream in self.streams.values():
-            stream.change(delta, old, held)
+        self.slow += sum(stream.change(delta, old, held) for stream in self.streams.values())
 
 
 def _wire(version: Version) -> tuple[int, int]:

@@ -12,14 +12,16 @@ from typing import Any, Protocol
 
 import structlog
 
-from dashboard.feeds import Farewell, Feed, Held, Socket
+from dashboard.feeds import Farewell, Feed, Held, Socket, Watcher
+from dashboard.goodbyes import PEOPLE
 from fleet.live import GROUP, PictureError
 
 log = structlog.get_logger(__name__)
 
 PULSE_AFTER_S = 1.0  # of the writer's silence; with the tick a page hears something at least every two seconds
 TICK_S = 1.0
-CHECK_SESSIONS_EVERY_S = 10.0  # a session that ended closes its sockets within 30 s: this and one query
+CHECK_PEOPLE_EVERY_S = 5.0  # a right that ended closes its sockets within seconds, also where nobody announces it
+CHECK_WITHIN_S = 10.0
 RETRY_AFTER_S = 2.0
 STOP_WITHIN_S = 1.0
 CANCEL_AGAIN_S = 0.1
@@ -36,7 +38,7 @@ class Layer(Protocol):
 
 
 Read = Callable[[str], Held | None]  # blocking; None before the first snapshot
-Check = Callable[[Collection[str]], Awaitable[Mapping[str, Farewell]]]  # session keys → those that have ended, and why
+Check = Callable[[Collection[Watcher]], Awaitable[Mapping[Watcher, Farewell]]]  # → those who may look no more, and why
 
 
 class Hub:
@@ -53,6 +55,7 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
         self._channel = ""
         self._checked_at = now()
+        self._checking = self._check_again = False
 
     @property
     def watched(self) -> dict[str, int]:
@@ -67,7 +70,7 @@ class Hub:
         self._sockets.add(socket)
         feed = self._feeds.get(socket.cluster)
         if feed is None:
-            feed = self._feeds[socket.cluster] = Feed(self._now)
+            feed = self._feeds[socket.cluster] = Feed(socket.cluster, self._now)
         feed.join(socket)
         self._refresh_if_stale(socket.cluster, feed)
 
@@ -95,6 +98,9 @@ class Hub:
 
     def receive(self, message: dict[str, Any]) -> None:
         """One message of the group: for a cluster that nobody looks at it is nothing."""
+        if message["type"] == PEOPLE:
+            self._look_at_people()
+            return
         cluster = message["cluster"]
         feed = self._feeds.get(cluster)
         if feed is None:
@@ -106,12 +112,12 @@ class Hub:
         feed.receive(message)
         self._refresh_if_stale(cluster, feed)
 
-    async def check_sessions(self) -> None:
-        """Close the sockets of everybody who has signed out, was disabled or lost the role since."""
-        ended = await self._check({socket.session for socket in self._sockets})
+    async def check_people(self) -> None:
+        """Close the sockets of everybody who has signed out, was disabled or lost the role since, and of revoked walls."""
+        ended = await self._check({socket.watcher for socket in self._sockets})
         for socket in self._sockets:
-            if socket.session in ended:
-                socket.dismiss(ended[socket.session])
+            if socket.watcher in ended:
+                socket.dismiss(ended[socket.watcher])
 
     async def tick(self) -> None:
         """What happens without a message: pulses while the writer is silent, another look at the picture where it is missing,
@@ -120,9 +126,8 @@ class Hub:
         for feed in self._feeds.values():
             if self._now() - feed.pulsed_at >= PULSE_AFTER_S:
                 feed.pulse()
-        if self._now() - self._checked_at >= CHECK_SESSIONS_EVERY_S:
-            self._checked_at = self._now()
-            self._start(self._check_quietly())
+        if self._now() - self._checked_at >= CHECK_PEOPLE_EVERY_S:
+            self._look_at_people()
         if self._channel:
             await self._layer.group_add(GROUP, self._channel)  # the in-memory layer forgets members after a while
 
@@ -155,11 +160,21 @@ class Hub:
             except Exception:
                 log.exception("the hub's tick failed; the next one tries again")
 
+    def _look_at_people(self) -> None:
+        """One look at a time; whoever asks for one meanwhile gets another one after it."""
+        self._checked_at, self._check_again = self._now(), True
+        if not self._checking and self._tasks:
+            self._checking = True
+            self._start(self._check_quietly())
+
     async def _check_quietly(self) -> None:
-        try:
-            await self.check_sessions()
-        except Exception:
-            log.exception("sessions cannot be checked; trying again", after_s=CHECK_SESSIONS_EVERY_S)
+        while self._check_again:
+            self._check_again = False
+            try:
+                await asyncio.wait_for(self.check_people(), CHECK_WITHIN_S)
+            except Exception:
+                log.exception("who may look cannot be checked; trying again", after_s=CHECK_PEOPLE_EVERY_S)
+        self._checking = False
 
     def _refresh_all(self) -> None:
         for cluster, feed in self._feeds.items():

@@ -191,6 +191,8 @@ _COOKIE = "__Host-vigie" if VIGIE_SECURE else "-".join(filter(None, ("vigie", os
 SESSION_COOKIE_NAME = _COOKIE
 CSRF_COOKIE_NAME = f"{_COOKIE}-csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = VIGIE_SECURE
+# Only /wall/ and its socket get it, so it cannot have the prefix __Host-, which wants the path /.
+VIGIE_WALL_COOKIE = f"{_COOKIE.replace('__Host-', '__Secure-')}-wall"
 
 # --- Hosts and transport -------------------------------------------------------------------------------------------------------
 ALLOWED_HOSTS = list(names("VIGIE_HOSTS", LOOPBACK))

@@ -5,7 +5,10 @@ Owns these three addresses. Rules about accounts are in `accounts`, words of ref
 
 from typing import Any
 
+import structlog
 from django.contrib.auth import login
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
@@ -13,9 +16,11 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.generic import FormView
 
-from dashboard import accounts, errors
+from dashboard import accounts, errors, sessions
 from dashboard.forms import SignInForm, WelcomeForm
 from dashboard.models import Invitation
+
+log = structlog.get_logger(__name__)
 
 
 class SignIn(LoginView):
@@ -23,9 +28,29 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
     template_name = "registration/login.html"
 
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        response = super().form_valid(form)
+        _signed_in(self.request, form.get_user())
+        return response
+
 
 class SignOut(LogoutView):
+    """Closes the pages that this session has open, too."""
+
     http_method_names = ("post", "options")
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        key, name = request.session.session_key, request.user.get_username()
+        response = super().post(request, *args, **kwargs)
+        if name:
+            log.info("signed out", user=name)
+            sessions.forget(key)
+        return response
+
+
+def _signed_in(request: HttpRequest, user: User) -> None:
+    log.info("signed in", user=user.get_username(), address=request.META.get("REMOTE_ADDR", ""))
+    sessions.begin(request, user)
 
 
 @method_decorator(sensitive_post_parameters(), name="dispatch")
@@ -59,4 +84,5 @@ class Welcome(FormView):  # type: ignore[type-arg]  # Django has no generic view
             form.add_error(None, str(error))
             return self.form_invalid(form)
         login(self.request, user, "django.contrib.auth.backends.ModelBackend")
+        _signed_in(self.request, user)
         return redirect("home")

@@ -185,7 +185,7 @@ class Truth:
         trouble = (
             (what, reason, round(now - since, 3)) for what, (reason, since) in sorted(self._lost.items())
         )
-        return Pulse(self.at, tuple(trouble))
+        return Pulse(self.at, tuple(trouble), now)
 
 
 class Probe(threading.Thread):

@@ -6,16 +6,20 @@ people, and holds nothing that cannot come back by itself.
 
 import asyncio
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 
 from fleet.live.notices import GROUP, Notices
 from fleet.live.picture_memory import MemoryPicture
-from fleet.live.published import Lease, Picture, PictureError, Published, Pulse
+from fleet.live.published import SERVER, Lease, Loss, Picture, PictureError, Published, Pulse
 
 __all__ = [
     "GROUP",
+    "SERVER",
     "Lease",
+    "Loss",
     "MemoryPicture",
     "Picture",
     "PictureError",
@@ -23,6 +27,7 @@ __all__ = [
     "Pulse",
     "attach",
     "picture",
+    "tell",
 ]
 
 _notices = Notices()
@@ -31,6 +36,11 @@ _notices = Notices()
 def attach(loop: asyncio.AbstractEventLoop) -> None:
     """The web server of this process runs on `loop`: notices go out there. Call before anything is published."""
     _notices.attach(loop)
+
+
+def tell(notice: Mapping[str, Any]) -> None:
+    """Send something else to everybody who hears of pictures: a hint that may get lost. Returns at once."""
+    _notices.send(notice)
 
 
 @functools.cache

@@ -113,16 +113,12 @@ _PACK = msgspec.msgpack.Encoder().encode
 class RedisPicture:
     """`fleet.live.Picture`. `notify` is called after each write; reading keeps a copy per cluster and fetches what it misses."""
 
-    def __init__(
-        self, url: str, notify: Callable[[Mapping[str, Any]], None], namespace: str = "vigie:picture"
-    ) -> None:
+    def __init__(self, url: str, notify: Callable[[Mapping[str, Any]], None], namespace: str = "vigie:picture") -> None:
         self._redis = redis.Redis.from_url(
             url,
             socket_timeout=CALL_WITHIN_S,
             socket_connect_timeout=CONNECT_WITHIN_S,
-            retry=Retry(
-                NoBackoff(), 0
-            ),  # a script that was cut off may have run: the writer decides what to do
+            retry=Retry(NoBackoff(), 0),  # a script that was cut off may have run: the writer decides what to do
         )
         self._notify, self._namespace = notify, namespace
         scripts = {
@@ -133,9 +129,7 @@ class RedisPicture:
             "pulse": _PULSE,
         }
         self._scripts = {name: self._redis.register_script(text) for name, text in scripts.items()}
-        self._written: dict[
-            str, tuple[Version, Snapshot]
-        ] = {}  # what this process, as a writer, published last
+        self._written: dict[str, tuple[Version, Snapshot]] = {}  # what this process, as a writer, published last
         self._pulses: dict[str, Pulse] = {}
         self._copies: dict[str, Published] = {}
         self._copies_lock = threading.Lock()
@@ -154,9 +148,7 @@ class RedisPicture:
 
     def publish(self, cluster: str, version: Version, delta: Delta | None, snapshot: Snapshot) -> bool:
         encoded = b"" if delta is None else encode(delta)
-        done = self._write(
-            cluster, version, encoded, _changed(delta, snapshot) if delta else _whole(snapshot)
-        )
+        done = self._write(cluster, version, encoded, _changed(delta, snapshot) if delta else _whole(snapshot))
         if done == b"gap":  # Redis has forgotten what the delta leads on from
             done = self._write(cluster, version, b"", _whole(snapshot))
         if done != b"done":
@@ -167,17 +159,12 @@ class RedisPicture:
 
     def pulse(self, cluster: str, version: Version, pulse: Pulse) -> bool:
         self._pulses[cluster] = pulse
-        found = self._run(
-            "pulse", cluster, ("epoch", "version", "pulse"), version.epoch, msgspec.json.encode(pulse)
-        )
+        found = self._run("pulse", cluster, ("epoch", "version", "pulse"), version.epoch, msgspec.json.encode(pulse))
         if found == b"refused":
             return False
         if found == b"gone" and cluster in self._written:
             written, snapshot = self._written[cluster]
-            if (
-                written.epoch == version.epoch
-                and self._write(cluster, written, b"", _whole(snapshot)) == b"refused"
-            ):
+            if written.epoch == version.epoch and self._write(cluster, written, b"", _whole(snapshot)) == b"refused":
                 return False
         self._notify(pulse_notice(cluster, version, pulse))
         return True
@@ -209,9 +196,7 @@ class RedisPicture:
 
     def _write(self, cluster: str, version: Version, delta: bytes, rows: list[Any]) -> bytes:
         names = ("epoch", "version", "deltas", *(f"rows:{table}" for table in TABLES))
-        done: bytes = self._run(
-            "publish", cluster, names, version.epoch, version.n, KEPT_DELTAS, delta, *rows
-        )
+        done: bytes = self._run("publish", cluster, names, version.epoch, version.n, KEPT_DELTAS, delta, *rows)
         if done == b"done" and not delta:
             with _reaching():
                 self._redis.sadd(f"{self._namespace}:clusters", cluster)
@@ -226,7 +211,9 @@ class RedisPicture:
             (version_bytes, pulse), deltas = pipe.execute()
         version = _version(version_bytes)
         if version is None or pulse is None:
-            return copy  # Redis was flushed: until the writer has put the picture back, the last one stands, with its age
+            return (
+                copy  # Redis was flushed: until the writer has put the picture back, the last one stands, with its age
+            )
         if version.epoch != epoch or version.n < n or len(deltas) != version.n - n:
             return self._read_whole(cluster)
         snapshot = copy.snapshot

@@ -3,6 +3,7 @@
 Owns the store's contract. Must not know where a picture is kept or who is told about it.
 """
 
+from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,15 +16,42 @@ class PictureError(Exception):
     """The store cannot be reached. Whether the last call took effect is unknown."""
 
 
+SERVER = "server"  # what trouble calls the API server itself, beside the kinds
+WRITER_SILENT_S = 4.0  # two pulses missed; with the hub's tick of 1 s every page knows within 5 s
+FORBIDDEN = "Forbidden"  # Kubernetes' reason of a 403
+
+
+class Loss(StrEnum):
+    """Why a picture is known not to be kept true: it is not merely getting old."""
+
+    NONE = ""
+    SERVER = "server"  # the API server does not answer probes
+    WRITER = "writer"  # nobody writes the picture: its worker has ended or lost its lease, or the store is away
+    NO_PICTURE = "no-picture"  # there was none yet
+
+
 class Pulse(Struct, frozen=True):
     """How true the picture is.
 
     `at`: seconds since 1970, when the writer last knew that what it shows is what the cluster says (every stream open and
     the server answered a probe). `trouble`: what is broken, as (kind or "server", reason, for how many seconds by now).
+    `said_at`: when the writer said this, by its clock.
     """
 
     at: float
     trouble: tuple[tuple[str, str, float], ...] = ()
+    said_at: float = 0.0
+
+    def loss(self, now: float) -> Loss:
+        """Whether the picture is known not to be kept true at `now`, if this is the last pulse."""
+        if now - self.said_at > WRITER_SILENT_S:
+            return Loss.WRITER
+        return Loss.SERVER if any(what == SERVER for what, _, _ in self.trouble) else Loss.NONE
+
+    @property
+    def hidden(self) -> list[str]:
+        """Kinds that we may not read: nothing of them is in the picture."""
+        return [what for what, reason, _ in self.trouble if reason == FORBIDDEN and what != SERVER]
 
 
 class Published(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """A browser's end of a WebSocket, speaking ASGI to the consumer directly."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from asgiref.testing import ApplicationCommunicator
@@ -18,12 +19,18 @@ def cookie_of(client: Client) -> str:
 class Handshake:
     """One socket. Closing arrives as a message of type websocket.close."""
 
-    def __init__(self, cookie: str = "", origin: str | None = "http://localhost", host: str = "localhost") -> None:
+    def __init__(
+        self,
+        cookie: str = "",
+        origin: str | None = "http://localhost",
+        host: str = "localhost",
+        application: Callable[..., Any] = consumers.live,
+    ) -> None:
         headers = [(b"host", host.encode()), (b"cookie", cookie.encode())]
         if origin is not None:
             headers.append((b"origin", origin.encode()))
         scope = {"type": "websocket", "path": "/ws/", "headers": headers}
-        self._peer = ApplicationCommunicator(consumers.live, scope)
+        self._peer = ApplicationCommunicator(application, scope)
 
     async def accepted(self) -> bool:
         await self._peer.send_input({"type": "websocket.connect"})

@@ -45,5 +45,6 @@ class Writer:
         self.picture.release(self.lease)
 
     def pulse(self, at: float | None = None, trouble: tuple[tuple[str, str, float], ...] = ()) -> None:
-        pulse = live.Pulse(at=time.time() if at is None else at, trouble=trouble)
+        now = time.time()
+        pulse = live.Pulse(now if at is None else at, trouble, now)
         assert self.picture.pulse(self.cluster, self.version, pulse)

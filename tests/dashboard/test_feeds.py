@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from dashboard.feeds import QUEUE_FRAMES, Farewell, Feed, Held, Socket
+from dashboard.feeds import QUEUE_FRAMES, Farewell, Feed, Held, Socket, Watcher
 from fleet.domain.changes import Screen, Version, View, diff, encode
 from fleet.domain.picture import Snapshot
 from tests.dashboard.pictures import nodes, with_pod
@@ -20,15 +20,15 @@ class World:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.feed = Feed(lambda: self.now)
+        self.feed = Feed("paris", lambda: self.now)
         self.version = Version(5, 1)
         self.snapshot = nodes(3)
 
     def adopt(self) -> None:
-        self.feed.adopt(Held(self.snapshot, self.version, self.now, []))
+        self.feed.adopt(Held(self.snapshot, self.version, self.now, [], self.now))
 
     def look(self, view: View = FLEET) -> Socket:
-        socket = Socket("session", "paris", view)
+        socket = Socket(Watcher("paris", "session"), view)
         self.feed.join(socket)
         return socket
 
@@ -122,6 +122,8 @@ async def test_a_pulse_names_the_version_that_the_view_has_reached(world):
         "at": 1001.0,
         "now": 1001.0,
         "trouble": [["pods", "timeout", 3.0]],
+        "lost": False,
+        "reason": "",
     }
 
 
@@ -262,10 +264,71 @@ def test_nothing_is_kept_of_a_view_that_nobody_shows(world):
     assert world.feed.streams == {}
 
 
-def test_a_socket_before_the_first_picture_waits(world):
-    feed = Feed(lambda: 1000.0)
-    socket = Socket("session", "paris", FLEET)
+async def test_before_the_first_picture_a_socket_hears_what_is_in_the_way():
+    feed = Feed("paris", lambda: 1000.0)
+    socket = Socket(Watcher("paris", "session"), FLEET)
     feed.join(socket)
+    feed.receive(
+        {
+            "type": "picture.pulse",
+            "cluster": "paris",
+            "epoch": 5,
+            "n": 0,
+            "at": 0.0,
+            "trouble": [["pods", "refused", 9.0]],
+        }
+    )
     feed.pulse()
-    assert socket.queued == 0
+    feed.pulse()
+    frame = await hear(socket)
+    assert (frame["t"], frame["v"], frame["trouble"]) == ("pulse", [0, 0], [["pods", "refused", 9.0]])
+    assert (frame["lost"], frame["reason"]) == (True, "no-picture")
+    assert socket.queued == 0, "only the last pulse counts"
     assert feed.stale
+    feed.adopt(Held(nodes(3), Version(5, 1), 1000.0, [], 1000.0))
+    assert (await hear(socket))["t"] == "snapshot"
+
+
+async def lost_at(world: World, after_s: float, **notice: object) -> tuple[bool, str]:
+    """What a page hears `after_s` after the writer said its last."""
+    socket = world.look()
+    await hear(socket)
+    world.feed.receive(world.notice("pulse", **({"trouble": []} | notice)))
+    await hear(socket)
+    world.now += after_s
+    world.feed.pulse()
+    frame = await hear(socket)
+    return frame["lost"], frame["reason"]
+
+
+@pytest.mark.parametrize(("after_s", "lost"), [(0.1, False), (3.9, False), (4.1, True), (90.0, True)])
+async def test_a_writer_that_says_nothing_is_known_to_be_gone(world, after_s, lost):
+    assert await lost_at(world, after_s) == (lost, "writer" if lost else "")
+
+
+async def test_a_server_that_answers_no_probe_is_a_known_loss(world):
+    assert await lost_at(world, 1.0, trouble=[["server", "silent", 2.0]]) == (True, "server")
+
+
+async def test_one_stream_in_trouble_is_not(world):
+    assert await lost_at(world, 1.0, trouble=[["pods", "silent", 20.0]]) == (False, "")
+
+
+async def test_a_picture_that_was_read_is_as_alive_as_its_writer_was(world):
+    world.now += 1000
+    world.feed.adopt(Held(nodes(4), Version(5, 9), 1000.0, [], 1000.0))
+    socket = world.look()
+    await hear(socket)
+    world.feed.pulse()
+    assert (await hear(socket))["reason"] == "writer"
+
+
+async def test_frames_of_all_clusters_say_which_one_they_are_about(world):
+    socket = world.look(View(Screen.CLUSTERS))
+    first = await hear(socket)
+    assert (first["cluster"], set(first["tables"])) == ("paris", {"fleet", "attention"})
+    world.feed.receive(world.delta(nodes(4)))
+    assert ((await hear(socket))["cluster"]) == "paris"
+    world.feed.pulse()
+    assert ((await hear(socket))["cluster"]) == "paris"
+    assert "cluster" not in await hear(world.look())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from dashboard import hub as hub_module
-from dashboard.feeds import Farewell, Held, Socket
+from dashboard.feeds import Farewell, Held, Socket, Watcher
 from dashboard.hub import Hub
 from fleet.domain.changes import Screen, Version, View
 from fleet.live import PictureError
@@ -49,7 +49,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.held: dict[str, Held | Exception | None] = {"paris": Held(nodes(2), Version(1, 1), 990.0, [])}
+        self.held: dict[str, Held | Exception | None] = {"paris": Held(nodes(2), Version(1, 1), 990.0, [], 1000.0)}
         self.reads = 0
         self.gate = threading.Event()
         self.gate.set()
@@ -65,17 +65,17 @@ class World:
         found = self.held[cluster]
         if isinstance(found, Exception):
             raise found
-        return found and Held(found.snapshot, found.version, found.at, found.trouble)
+        return found and Held(found.snapshot, found.version, found.at, found.trouble, found.heard_at)
 
-    async def check(self, sessions):
+    async def check(self, watchers):
         self.checks += 1
         if self.checking is not None and self.checks == 1:
             await self.checking.wait()
             raise ConnectionError("database is away")
-        return {key: why for key, why in self.ended.items() if key in sessions}
+        return {watcher: self.ended[watcher.session] for watcher in watchers if watcher.session in self.ended}
 
     def look(self, session: str = "s1", cluster: str = "paris") -> Socket:
-        socket = Socket(session, cluster, View(Screen.FLEET))
+        socket = Socket(Watcher(cluster, session), View(Screen.FLEET))
         self.hub.join(socket)
         return socket
 
@@ -148,6 +148,7 @@ async def test_a_cluster_without_a_picture_is_asked_about_again(world):
     await until(lambda: world.reads == 1)
     world.held["paris"] = there
     await world.hub.tick()
+    assert (await hear(socket))["reason"] == "no-picture"
     assert (await hear(socket))["t"] == "snapshot"
 
 
@@ -160,7 +161,8 @@ async def test_a_store_that_fails_is_asked_again_and_what_is_known_stays(failure
     await until(lambda: world.reads == 2)
     world.now += 2
     await world.hub.tick()
-    assert await hear(socket) == {"t": "pulse", "v": [1, 1], "at": 990.0, "now": 1002.0, "trouble": []}
+    frame = await hear(socket)
+    assert (frame["v"], frame["at"], frame["now"], frame["lost"]) == ([1, 1], 990.0, 1002.0, False)
     world.held["paris"] = Held(there.snapshot, Version(1, 9), 1001.0, [])
     await until(lambda: world.reads >= 3)
     await world.hub.tick()
@@ -199,6 +201,16 @@ async def test_a_session_that_ended_closes_its_sockets_within_30_s_and_no_other(
     assert [await hear(socket) for socket in ended] == [Farewell.SIGNED_OUT] * 2
     assert not other.dismissed.is_set()
     assert world.checks == 1
+
+
+async def test_whoever_is_announced_to_have_ended_is_looked_at_now(world):
+    ended = world.look("gone")
+    await hear(ended)
+    world.ended["gone"] = Farewell.SIGNED_OUT
+    for _ in range(5):
+        world.layer.queue.put_nowait({"type": "people.changed"})
+    await until(ended.dismissed.is_set)
+    assert world.checks <= 2, "five hints are one look, or two when some came during it"
 
 
 async def test_sessions_that_cannot_be_checked_hold_no_pulse_up_and_are_checked_again(world):

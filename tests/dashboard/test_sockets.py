@@ -204,7 +204,7 @@ def test_a_session_that_ends_closes_its_sockets_and_no_others(end, code, browser
     end(client, people)
 
     async def check() -> None:
-        await consumers.hub().check_sessions()
+        await consumers.hub().check_people()
 
     served.run(check())
     assert page.closed() == code

@@ -363,7 +363,7 @@ def test_truth_needs_every_stream_open_before_the_question_was_asked():
 
     truth = Truth()
     truth.begin(50.0)
-    assert truth.pulse(60.0) == Pulse(50.0)
+    assert truth.pulse(60.0) == Pulse(50.0, said_at=60.0)
     for kind in Kind:
         assert truth.learn(Answered) is False
         truth.hear(Bookmark(kind, "1"), 99.0 if kind is not Kind.EVENT else 101.0)
@@ -371,4 +371,4 @@ def test_truth_needs_every_stream_open_before_the_question_was_asked():
     Answered.answered_at = 102.0
     assert truth.learn(Answered) is True
     assert truth.learn(Answered) is False, "nothing new"
-    assert truth.pulse(103.0) == Pulse(102.0)
+    assert truth.pulse(103.0) == Pulse(102.0, said_at=103.0)

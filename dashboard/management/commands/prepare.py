@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from dashboard import access, accounts
-from dashboard.access import Role
+from dashboard.roles import Role
 
 
 class Command(BaseCommand):

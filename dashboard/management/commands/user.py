@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard import access, accounts, running
-from dashboard.access import Role
+from dashboard.roles import REHEARSAL_GROUP, Role
 
 
 class Command(BaseCommand):
@@ -51,7 +51,7 @@ class Command(BaseCommand):
     def _list(self, _options: dict[str, Any]) -> None:
         for user in User.objects.prefetch_related("groups").order_by("username"):
             role = access.role_of(user) if user.is_active else "disabled"
-            mark = "\trehearsal" if user.groups.filter(name=access.REHEARSAL_GROUP) else ""
+            mark = "\trehearsal" if user.groups.filter(name=REHEARSAL_GROUP) else ""
             self.stdout.write(f"{user.username}\t{role or 'no role'}{mark}")
 
     def _role(self, options: dict[str, Any]) -> None:
