@@ -158,14 +158,14 @@ class Controller:
             for end in ends:
                 end()
 
-    def delay_s(self, plural: str) -> float:  # noqa: ARG002 -- for those that are slower with some resources
-        """How long after a change of a watched resource its keys are worked on."""
+    def delay_s(self, change: Change) -> float:  # noqa: ARG002 -- for those that are slower with some changes
+        """How long after a change its keys are worked on."""
         return self.rng.uniform(*self.latency_s)
 
     def _listen(self, plural: str, keys: Keys) -> Callable[[], None]:
         def handle(change: Change) -> None:
             concerned = list(keys(change))
-            after_s = self.delay_s(plural) if concerned else 0.0
+            after_s = self.delay_s(change) if concerned else 0.0
             for key in concerned:  # all at once and in this order
                 self.queue.add(key, after_s)
 

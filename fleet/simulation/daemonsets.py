@@ -6,14 +6,14 @@ Follows kubernetes/pkg/controller/daemon. Pods are tied to their node by affinit
 from collections.abc import Iterable
 from typing import Any
 
-from fleet.simulation import podstatus
+from fleet.simulation import podstatus, template_history
 from fleet.simulation.controller import Controller, Keys
 from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
-from fleet.simulation.ownership import available_in_s, is_active, pod_from_template, template_hash, without_zeros
+from fleet.simulation.ownership import available_in_s, is_active, pod_from_template, without_zeros
 from fleet.simulation.placement import affinity_matches, tolerates
 from fleet.simulation.rollout_steps import share
-from fleet.simulation.statefulsets import REVISION_LABEL, revision_of
+from fleet.simulation.template_history import REVISION_LABEL
 
 Object = dict[str, Any]
 
@@ -46,7 +46,7 @@ class DaemonSets(Controller):
         owner = self.informers["daemonsets"].get(key)
         if owner is None or "deletionTimestamp" in owner["metadata"]:
             return None
-        identity = self._revision(owner)
+        identity = template_history.hash_of(owner, template_history.present_revision(self, owner))
         nodes = {n["metadata"]["name"]: n for n in self.informers["nodes"].all()}
         pods: dict[str, list[Object]] = {}
         for pod in self.informers["pods"].indexed("controller", owner["metadata"]["uid"]):
@@ -59,17 +59,6 @@ class DaemonSets(Controller):
         self._update(owner, wanted, pods, identity)
         self._report(owner, wanted, pods, identity)
         return None
-
-    def _revision(self, owner: Object) -> str:
-        metadata = owner["metadata"]
-        identity = template_hash(owner["spec"]["template"])
-        name = f"{metadata['name']}-{identity}"
-        if self.informers["controllerrevisions"].get(f"{metadata['namespace']}/{name}") is None:
-            known = self.informers["controllerrevisions"].indexed("controller", metadata["uid"])
-            number = max((r["revision"] for r in known), default=0) + 1
-            made = revision_of(owner, name, identity, number)
-            self.store.create("controllerrevisions", made, manager=self.manager)
-        return identity
 
     def _settle(self, owner: Object, node: str, pods: list[Object], identity: str) -> None:
         """Exactly one pod that is not finished on this node."""

@@ -262,6 +262,8 @@ def _job(obj: Object) -> None:
     }
     labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
     labels.update(own)
+    if not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 

@@ -31,9 +31,15 @@ class Deployments(Controller):
 
     name = "deployment-controller"
     primary = "deployments"
+    OWN_WRITE_S = 0.03  # a new ReplicaSet has made its pods before the next look at what was just written
 
     def watches(self) -> dict[str, Keys]:
         return {"deployments": _itself, "replicasets": self._owner, "pods": self._pod_gone}
+
+    def delay_s(self, change: Change) -> float:
+        spec = change.previous is None or change.previous["spec"] != change.object["spec"]
+        own = change.type == "ADDED" if change.object["kind"] == "ReplicaSet" else not spec
+        return self.OWN_WRITE_S if own else super().delay_s(change)
 
     @staticmethod
     def _owner(change: Change) -> Iterable[str]:
@@ -62,7 +68,7 @@ class Deployments(Controller):
         if "deletionTimestamp" in deployment["metadata"]:
             return self._write_counts(deployment, every, newest)
         if self._tell_pause(deployment):
-            return 0.0
+            return None
         if deployment["spec"].get("paused") or _is_scaling(deployment, every):
             self._scale(deployment, scaled_sizes(deployment, newest, old))
             return self._write_counts(deployment, every, newest)
@@ -76,7 +82,7 @@ class Deployments(Controller):
         created = newest is None
         newest = newest or self._create(deployment, every, old)
         if not created and self._renumber(deployment, newest, old):
-            return 0.0
+            return None
         grown = new_size(deployment, [*old, newest], newest)
         if grown != size(newest):
             self._scale(deployment, {newest["metadata"]["name"]: grown})
@@ -88,7 +94,7 @@ class Deployments(Controller):
             if not shrunk and progress.is_complete(deployment, deployment["status"]):
                 self._forget_old(deployment, old)
         if created:  # the status has been written with the revision: a second write would be refused as stale
-            return 0.0
+            return None
         return self._write_progress(deployment, [*old, newest], newest)
 
     def _recreate(
@@ -102,9 +108,9 @@ class Deployments(Controller):
             return self._write_progress(deployment, every, newest)
         if newest is None:
             self._create(deployment, every, old)
-            return 0.0
+            return None
         if self._renumber(deployment, newest, old):
-            return 0.0
+            return None
         if size(newest) != size(deployment):
             self._scale(deployment, {newest["metadata"]["name"]: size(deployment)})
         elif progress.is_complete(deployment, deployment["status"]):

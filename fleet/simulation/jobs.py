@@ -9,14 +9,14 @@ from typing import Any
 
 from fleet.simulation import podstatus
 from fleet.simulation.clock import parse_stamp, stamp
-from fleet.simulation.controller import Controller, Keys
+from fleet.simulation.controller import Controller, Keys, Process
 from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
+from fleet.simulation.job_rules import TRACKING, Backoff, has_failed, replaces_only_failed, verdict
 from fleet.simulation.ownership import is_active, pod_from_template, without_zeros
 
 Object = dict[str, Any]
 
-TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
@@ -25,86 +25,167 @@ class Jobs(Controller):
 
     name = "job-controller"
     primary = "jobs"
-    latency_s = (0.02, 0.4)  # it gathers the changes of pods for up to a second
+    latency_s = (0.008, 0.02)
+    GATHER_S = 1.0  # changes of pods and of the status are gathered for so long
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._backoffs: dict[str, Backoff] = {}  # by the Job's uid: in memory, as in the real one
 
     def watches(self) -> dict[str, Keys]:
-        return {"jobs": _itself, "pods": _owner}
+        return {"jobs": self._job_changed, "pods": _owner}
+
+    def delay_s(self, change: Change) -> float:
+        """At once only when somebody made a Job or changed its spec."""
+        job, before = change.object, change.previous
+        spec = job["kind"] == "Job" and (before is None or before["spec"] != job["spec"])
+        return super().delay_s(change) if spec else self.GATHER_S
+
+    def _job_changed(self, change: Change) -> Iterable[str]:
+        if change.type == "DELETED":
+            self._backoffs.pop(change.object["metadata"]["uid"], None)
+        return (key_of(change.object),)
 
     def sync(self, key: str) -> float | None:
         job = self.informers["jobs"].get(key)
         if job is None:
             return None
         pods = self.informers["pods"].indexed("controller", job["metadata"]["uid"])
-        if _condition(job, "Complete") or _condition(job, "Failed"):
+        if _condition(job["status"], "Complete") or _condition(job["status"], "Failed"):
             self._release(pods)
             return self._expire(job)
-        status = self._tally(job, pods)
-        self._conclude(job, status, len(status["uncountedTerminatedPods"].get("succeeded", ())))
+        status, backoff = self._tally(job, pods)
+        self._conclude(job, status, pods)
         active = [p for p in pods if is_active(p)]
+        again_s = None
         if _ending(status):
-            self._delete(job, active)
+            self._let_go(job, active, status)
         elif "deletionTimestamp" not in job["metadata"]:
-            self._manage(job, active, status)
+            again_s = self._manage(job, active, status, backoff)
         self._write(job, status)
-        self._release([p for p in pods if podstatus.is_finished(p)])
+        self._release([p for p in pods if podstatus.is_finished(p) or has_failed(job, p)])
+        self._backoffs[job["metadata"]["uid"]] = backoff
         self._count(key)
-        return None
+        return again_s
 
-    def _tally(self, job: Object, pods: list[Object]) -> Object:
-        """The status before this sync acts: running pods counted, finished ones named as not yet counted."""
+    def _tally(self, job: Object, pods: list[Object]) -> tuple[Object, Backoff]:
+        """The status before this sync acts: running pods counted, newly finished ones named as not yet counted."""
         old = job["status"]
         status: Object = {"conditions": [dict(c) for c in old.get("conditions") or []]}
-        status["startTime"] = old.get("startTime") or stamp(self.clock.now())
-        active = [p for p in pods if is_active(p)]
+        if old.get("startTime") or not job["spec"].get("suspend"):
+            status["startTime"] = old.get("startTime") or stamp(self.clock.now())
         waiting = old.get("uncountedTerminatedPods") or {}
         uncounted: dict[str, list[str]] = {k: list(v) for k, v in waiting.items()}
-        for pod in pods:
-            uid = pod["metadata"]["uid"]
-            finished = podstatus.is_finished(pod) and TRACKING in pod["metadata"].get("finalizers", ())
-            if finished and not any(uid in uids for uids in uncounted.values()):
-                which = "succeeded" if pod["status"]["phase"] == "Succeeded" else "failed"
-                uncounted.setdefault(which, []).append(uid)
+        named = {uid for uids in uncounted.values() for uid in uids}
+        fresh = [
+            p for p in pods if p["metadata"]["uid"] not in named and TRACKING in p["metadata"].get("finalizers", ())
+        ]
+        succeeded = [p for p in fresh if p["status"].get("phase") == "Succeeded"]
+        failed = [p for p in fresh if has_failed(job, p)]
+        counted = [p for p in failed if verdict(job, p).counts]
+        for which, group in (("succeeded", succeeded), ("failed", counted)):
+            if group:
+                uncounted.setdefault(which, []).extend(p["metadata"]["uid"] for p in group)
+        active = [p for p in pods if is_active(p)]
         status |= {"active": len(active), "succeeded": old.get("succeeded", 0), "failed": old.get("failed", 0)}
         leaving = [p for p in pods if podstatus.is_terminating(p) and not podstatus.is_finished(p)]
         status |= {"terminating": len(leaving), "uncountedTerminatedPods": uncounted}
         status["ready"] = sum(podstatus.is_ready(p) for p in active)
-        return status
+        return status, self._backoffs.get(job["metadata"]["uid"], Backoff()).after(succeeded, failed)
 
-    def _conclude(self, job: Object, status: Object, fresh: int) -> None:
+    def _conclude(self, job: Object, status: Object, pods: list[Object]) -> None:
         """SuccessCriteriaMet or FailureTarget as soon as the outcome is known."""
         if _ending(status):
             return
-        spec = job["spec"]
+        spec, uncounted = job["spec"], status["uncountedTerminatedPods"]
         needed = spec.get("completions", spec.get("parallelism", 1))
-        failed = status["failed"] + len(status["uncountedTerminatedPods"].get("failed", ()))
-        if status["succeeded"] + fresh >= needed:
-            message = "Reached expected number of succeeded pods"
-            status["conditions"].append(self._made("SuccessCriteriaMet", "CompletionsReached", message))
+        failed = status["failed"] + len(uncounted.get("failed", ()))
+        fatal = next((v.message for p in pods if has_failed(job, p) and (v := verdict(job, p)).message), "")
+        if fatal:
+            status["conditions"].append(self._made("FailureTarget", "PodFailurePolicy", fatal))
         elif failed > spec.get("backoffLimit", 6):
             message = "Job has reached the specified backoff limit"
             status["conditions"].append(self._made("FailureTarget", "BackoffLimitExceeded", message))
+        elif self._is_overdue(job, status):
+            message = "Job was active longer than specified deadline"
+            status["conditions"].append(self._made("FailureTarget", "DeadlineExceeded", message))
+        elif status["succeeded"] + len(uncounted.get("succeeded", ())) >= needed:
+            message = "Reached expected number of succeeded pods"
+            status["conditions"].append(self._made("SuccessCriteriaMet", "CompletionsReached", message))
 
-    def _manage(self, job: Object, active: list[Object], status: Object) -> None:
-        """As many pods as parallelism allows and completions still need."""
+    def _is_overdue(self, job: Object, status: Object) -> bool:
+        deadline_s = job["spec"].get("activeDeadlineSeconds")
+        begun = status.get("startTime")
+        if deadline_s is None or begun is None or job["spec"].get("suspend"):
+            return False
+        return self.clock.now() - parse_stamp(begun) >= float(deadline_s)
+
+    def _manage(self, job: Object, active: list[Object], status: Object, backoff: Backoff) -> float | None:
+        """As many pods as parallelism allows and completions still need; seconds to wait after a failure."""
         spec = job["spec"]
         if spec.get("suspend"):
-            self._delete(job, active)
-            return
+            self._suspend(job, active, status)
+            return None
+        self._resume(job, status)
         parallelism = spec.get("parallelism", 1)
         needed = spec.get("completions", parallelism)
         done = status["succeeded"] + len(status["uncountedTerminatedPods"].get("succeeded", ()))
         wanted = min(parallelism, needed - done)
-        if spec.get("podReplacementPolicy", "TerminatingOrFailed") == "Failed":
+        if replaces_only_failed(job):
             wanted -= status["terminating"]
         if len(active) > wanted:
-            self._delete(job, active[max(0, wanted) :])
+            self._let_go(job, active[max(0, wanted) :], status)
+        if len(active) >= wanted:
+            return self._until_deadline_s(job, status)
+        wait_s = backoff.wait_s(self.clock.now())
+        if wait_s > 0:
+            return wait_s
+        self._create(job, active, needed, wanted - len(active))
+        status["active"] += wanted - len(active)
+        return self._until_deadline_s(job, status)
+
+    def _until_deadline_s(self, job: Object, status: Object) -> float | None:
+        deadline_s = job["spec"].get("activeDeadlineSeconds")
+        if deadline_s is None:
+            return None
+        return max(0.0, parse_stamp(status["startTime"]) + float(deadline_s) - self.clock.now())
+
+    def _create(self, job: Object, active: list[Object], needed: int, count: int) -> None:
         taken = {_index(p) for p in active} | self._finished_indexes(job)
-        free = iter(sorted(set(range(needed)) - taken)) if spec.get("completionMode") == "Indexed" else None
-        for _ in range(wanted - len(active)):
+        indexed = job["spec"].get("completionMode") == "Indexed"
+        free = iter(sorted(set(range(needed)) - taken)) if indexed else None
+        for _ in range(count):
             pod = job_pod(job, next(free, None) if free is not None else None)
             made = self.store.create("pods", pod, manager=self.manager)
             self._tell(job, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
-            status["active"] += 1
+
+    def _suspend(self, job: Object, active: list[Object], status: Object) -> None:
+        self._let_go(job, active, status)
+        if self._set_suspended(status, "True", "JobSuspended", "Job suspended"):
+            self._tell(job, "Suspended", "Job suspended")
+
+    def _resume(self, job: Object, status: Object) -> None:
+        known = _condition(status, "Suspended")
+        if known is not None and self._set_suspended(status, "False", "JobResumed", "Job resumed"):
+            status["startTime"] = stamp(self.clock.now())
+            self._tell(job, "Resumed", "Job resumed")
+
+    def _set_suspended(self, status: Object, value: str, reason: str, message: str) -> bool:
+        known = _condition(status, "Suspended")
+        if known is not None and known["status"] == value:
+            return False
+        others = [c for c in status["conditions"] if c["type"] != "Suspended"]
+        made = {**self._made("Suspended", reason, message), "status": value}
+        status["conditions"] = [*others, made]
+        return True
+
+    def _let_go(self, job: Object, pods: list[Object], status: Object) -> None:
+        """Delete pods that are still active; none of them counts as failed."""
+        self._release(pods)
+        self._delete(job, pods)
+        status["active"] -= len(pods)
+        status["terminating"] += len(pods)
+        status["ready"] -= sum(podstatus.is_ready(p) for p in pods)
 
     def _finished_indexes(self, job: Object) -> set[int]:
         pods = self.informers["pods"].indexed("controller", job["metadata"]["uid"])
@@ -129,7 +210,7 @@ class Jobs(Controller):
             if still:
                 left[which] = still
         status["uncountedTerminatedPods"] = left
-        if not left and not status.get("active"):
+        if not left and not status.get("active") and not status.get("terminating"):
             self._close(job, status)
         self._write(job, status)
 
@@ -154,7 +235,7 @@ class Jobs(Controller):
         ttl_s = job["spec"].get("ttlSecondsAfterFinished")
         if ttl_s is None:
             return None
-        ended = _condition(job, "Complete") or _condition(job, "Failed") or {}
+        ended = _condition(job["status"], "Complete") or _condition(job["status"], "Failed") or {}
         wait_s: float = parse_stamp(ended["lastTransitionTime"]) + ttl_s - self.clock.now()
         if wait_s > 0:
             return wait_s
@@ -231,8 +312,8 @@ def _untracked(pod: Object) -> None:
         pod["metadata"].pop("finalizers", None)
 
 
-def _condition(job: Object, kind: str) -> Object | None:
-    found: Object | None = next((c for c in job["status"].get("conditions") or () if c["type"] == kind), None)
+def _condition(status: Object, kind: str) -> Object | None:
+    found: Object | None = next((c for c in status.get("conditions") or () if c["type"] == kind), None)
     return found
 
 
@@ -243,10 +324,6 @@ def _ending(status: Object) -> bool:
 def _index(pod: Object) -> int | None:
     text = (pod["metadata"].get("annotations") or {}).get(INDEX)
     return int(text) if text is not None else None
-
-
-def _itself(change: Change) -> Iterable[str]:
-    return (key_of(change.object),)
 
 
 def _owner(change: Change) -> Iterable[str]:

@@ -11,6 +11,7 @@ from fleet.simulation.clock import stamp
 
 Object = dict[str, Any]
 
+UNREADY = "ContainersNotReady"
 LIFE_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 
@@ -45,7 +46,7 @@ def is_finished(pod: Object) -> bool:
 
 def creating(pod: Object, host_ip: str, at: float) -> Object:
     """Bound, its containers not yet started."""
-    status = _with_conditions(pod, at, started=False, ready=False, reason="ContainersNotReady")
+    status = _with_conditions(pod, at, started=False, ready=False, reason=UNREADY)
     waiting = {"waiting": {"reason": "ContainerCreating"}}
     containers = [_container(pod, c, waiting, ready=False) for c in pod["spec"]["containers"]]
     status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": stamp(at)}
@@ -54,7 +55,7 @@ def creating(pod: Object, host_ip: str, at: float) -> Object:
 
 def running(pod: Object, ip: str, at: float, *, ready: bool, ready_at: float | None = None) -> Object:
     """Its containers run since `at` (or since they were started); `ready` since `ready_at`, default `at`."""
-    status = _with_conditions(pod, at, started=True, ready=ready, reason="ContainersNotReady", changed_at=ready_at)
+    status = _with_conditions(pod, at, started=True, ready=ready, reason=UNREADY, changed_at=ready_at)
     containers = []
     for container in pod["spec"]["containers"]:
         old = _old_container(pod, container["name"])
@@ -68,7 +69,7 @@ def running(pod: Object, ip: str, at: float, *, ready: bool, ready_at: float | N
 
 def stopping(pod: Object, at: float) -> Object:
     """Asked to stop: still running, no longer ready."""
-    status = _with_conditions(pod, at, started=True, ready=False, reason="ContainersNotReady")
+    status = _with_conditions(pod, at, started=True, ready=False, reason=UNREADY)
     containers = [{**c, "ready": False} for c in pod["status"].get("containerStatuses") or ()]
     return _finish(pod, status, containers)
 
@@ -93,7 +94,7 @@ def finished(pod: Object, at: float, exit_code: int) -> Object:
 
 def backing_off(pod: Object, at: float, exit_code: int, delay_s: int) -> Object:
     """Its containers ended and will be started again after `delay_s`."""
-    status = _with_conditions(pod, at, started=True, ready=False, reason="ContainersNotReady")
+    status = _with_conditions(pod, at, started=True, ready=False, reason=UNREADY)
     metadata = pod["metadata"]
     ended_pod = finished(pod, at, exit_code)
     containers = []
@@ -108,7 +109,7 @@ def backing_off(pod: Object, at: float, exit_code: int, delay_s: int) -> Object:
 
 def restarted(pod: Object, at: float) -> Object:
     """Started once more after a back-off."""
-    status = _with_conditions(pod, at, started=True, ready=False, reason="ContainersNotReady")
+    status = _with_conditions(pod, at, started=True, ready=False, reason=UNREADY)
     containers = []
     for container in pod["spec"]["containers"]:
         again = _container(pod, container, {"running": {"startedAt": stamp(at)}}, ready=False)
@@ -199,7 +200,10 @@ def _condition(pod: Object, kind: str, value: str, why: str | None, message: str
     since = old["lastTransitionTime"] if old and old["status"] == value else stamp(at)
     made = {"type": kind, "status": value, "lastProbeTime": None, "lastTransitionTime": since}
     if why:
-        made |= {"reason": why, "message": message}
+        made["reason"] = why
+    told = message if why == UNREADY else (old or {}).get("message") if why else None
+    if told:
+        made["message"] = told
     return _observed(made, pod["metadata"].get("generation"))
 
 

@@ -8,21 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.simulation import podstatus
+from fleet.simulation import podstatus, template_history
 from fleet.simulation.controller import Controller, Keys
 from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
-from fleet.simulation.ownership import (
-    available_in_s,
-    owner_reference,
-    pod_from_template,
-    template_hash,
-    without_zeros,
-)
+from fleet.simulation.ownership import available_in_s, pod_from_template, without_zeros
+from fleet.simulation.template_history import REVISION_LABEL
 
 Object = dict[str, Any]
-
-REVISION_LABEL = "controller-revision-hash"
 
 
 @dataclass
@@ -61,7 +54,7 @@ class StatefulSets(Controller):
         owner = self.informers["statefulsets"].get(key)
         if owner is None or "deletionTimestamp" in owner["metadata"]:
             return None
-        update = self._revision(owner)
+        update = str(template_history.present_revision(self, owner)["metadata"]["name"])
         current = owner["status"].get("currentRevision") or update
         pods = self.informers["pods"].indexed("controller", owner["metadata"]["uid"])
         plan = Plan(owner, current, update, {_ordinal(p): p for p in pods})
@@ -71,18 +64,6 @@ class StatefulSets(Controller):
         return None
 
     # Revisions
-
-    def _revision(self, owner: Object) -> str:
-        """The name of the ControllerRevision of the present template, made when it is new."""
-        metadata = owner["metadata"]
-        identity = template_hash(owner["spec"]["template"])
-        name = f"{metadata['name']}-{identity}"
-        if self.informers["controllerrevisions"].get(f"{metadata['namespace']}/{name}") is None:
-            known = self.informers["controllerrevisions"].indexed("controller", metadata["uid"])
-            number = max((r["revision"] for r in known), default=0) + 1
-            made = revision_of(owner, name, identity, number)
-            self.store.create("controllerrevisions", made, manager=self.manager)
-        return name
 
     def _template(self, plan: Plan, revision: str) -> Object:
         if revision == plan.update:
@@ -209,21 +190,6 @@ def stateful_pod(owner: Object, template: Object, revision: str, ordinal: int) -
     subdomain = {"subdomain": owner["spec"]["serviceName"]} if owner["spec"].get("serviceName") else {}
     pod["spec"] = {**pod["spec"], "hostname": name, **subdomain}
     return pod
-
-
-def revision_of(owner: Object, name: str, identity: str, number: int) -> Object:
-    """The ControllerRevision that keeps a set's present template."""
-    labels = (owner["spec"]["selector"] or {}).get("matchLabels") or {}
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": owner["metadata"]["namespace"],
-            "labels": {**labels, "controller.kubernetes.io/hash": identity},
-            "ownerReferences": [owner_reference(owner)],
-        },
-        "data": {"spec": {"template": {"$patch": "replace", **owner["spec"]["template"]}}},
-        "revision": number,
-    }
 
 
 def _itself(change: Change) -> Iterable[str]:

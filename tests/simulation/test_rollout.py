@@ -124,7 +124,6 @@ async def test_what_a_deployment_says_from_creation_to_completion() -> None:
     assert list(dict.fromkeys(reasons)) == [
         (None, None),
         (None, "NewReplicaSetCreated"),
-        (1, "NewReplicaSetCreated"),
         (1, "ReplicaSetUpdated"),
         (1, "NewReplicaSetAvailable"),
     ]

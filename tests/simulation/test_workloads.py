@@ -265,7 +265,9 @@ async def test_a_job_that_keeps_failing_gives_up() -> None:
     async with cluster:
         made = job(1, 1, template("work", 1, run_seconds=1, exit_code=1, warmup_seconds=0), backoffLimit=2)
         cluster.store.create("jobs", made, manager="test")
-        await cluster.run(30.0)
+        await cluster.run(25.0)
+        assert len(cluster.pods(app="work")) == 2, "10 s after the first failure, 20 s after the second"
+        await cluster.run(20.0)
     status = cluster.store.get("jobs", "test", "work")["status"]
     assert status["failed"] == 3
     assert [(c["type"], c["reason"]) for c in status["conditions"]] == [
