@@ -21,6 +21,7 @@ from fleet.simulation.jobs import Jobs
 from fleet.simulation.kubelet import Kubelet
 from fleet.simulation.namespaces import NamespaceDefaults
 from fleet.simulation.node_lifecycle import NodeLifecycle
+from fleet.simulation.quotas import Quotas
 from fleet.simulation.replicasets import ReplicaSets
 from fleet.simulation.scheduler import Scheduler
 from fleet.simulation.statefulsets import StatefulSets
@@ -31,7 +32,7 @@ logger = logging.getLogger(__name__)
 PROCESSES: dict[str, tuple[type[Controller], ...]] = {
     "kube-controller-manager": (
         NodeLifecycle, Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, EndpointSlices, Budgets,
-        GarbageCollector, EventExpiry, NamespaceDefaults,
+        GarbageCollector, EventExpiry, NamespaceDefaults, Quotas,
     ),
     "kube-scheduler": (Scheduler,),
     "kubelet": (Kubelet, Heartbeats),

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from fleet.simulation import apply, defaults, deletion, managed_fields, refusals, validation
+from fleet.simulation import admission, apply, defaults, deletion, managed_fields, refusals, validation
 from fleet.simulation.clock import Clock
 from fleet.simulation.deletion import timestamp
 from fleet.simulation.history import Change, Record, Shelf, Subscription
@@ -111,6 +111,8 @@ class Store:
         validation.check_create(resource, new)
         if key in self.shelf(plural).records:
             raise refusals.already_exists(resource, metadata["name"])
+        if plural == "pods":
+            self._admit(new)
         metadata["managedFields"] = managed_fields.updated(None, new, manager, timestamp(self.clock.now()))
         return self._commit(resource, "ADDED", key, new, dry_run=dry_run)
 
@@ -278,6 +280,14 @@ class Store:
             raise refusals.not_found(RESOURCES["namespaces"], namespace)
         if "deletionTimestamp" in record.object["metadata"]:
             raise refusals.namespace_terminating(resource, metadata.get("name", ""), namespace)
+
+    def _admit(self, pod: Object) -> None:
+        """ApiError 403 for a pod that its namespace has no account or no quota for."""
+        admission.check_account(pod, self.shelf("serviceaccounts").records)
+        namespace = pod["metadata"]["namespace"]
+        quotas = self.list("resourcequotas", namespace)
+        if quotas:
+            admission.check_quotas(pod, quotas, self.list("pods", namespace))
 
     def _prepare(self, resource: Resource, new: Object) -> None:
         """What the server sets itself on creation: identity, defaults, an empty status."""
