@@ -15,7 +15,7 @@ POOLS: tuple[tuple[str, str, str, int], ...] = (  # pool, zone, product, nodes o
     ("infer", "par1-b", "L4", 6),
 )
 CORDONED = 16  # since six days
-NAMESPACES = ("batch", "gpu-operator", "inference", "monitoring", "notebooks", "training", "web")
+NAMESPACES = ("batch", "gpu-operator", "inference", "monitoring", "notebooks", "sandbox", "serving", "training", "web")
 
 
 class Kind(StrEnum):

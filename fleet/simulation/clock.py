@@ -26,20 +26,62 @@ class Clock(Protocol):
 
 
 class RealClock:
-    """Starts at the wall's time and runs `speed` times as fast; never steps back, whatever the wall does."""
+    """Starts at the wall's time and runs `speed` times as fast; never steps back, whatever the wall does.
+
+    Until its speed is changed, the rehearsal's clock and the wall's agree at speed 1.
+    """
 
     def __init__(self, speed: float = 1.0) -> None:
-        if speed <= 0:
-            raise ValueError(f"speed must be positive, not {speed}")
-        self.speed = speed
+        self._speed = _checked(speed)
         self._began_at = time.time()
         self._origin_s = time.monotonic()
+        self._sleepers: set[asyncio.Future[None]] = set()
+
+    @property
+    def speed(self) -> float:
+        return self._speed
+
+    def change_speed(self, speed: float) -> None:
+        """Go on from now at another speed; whoever sleeps wakes at the right time all the same. ValueError unless > 0."""
+        now = self.now()
+        self._speed = _checked(speed)
+        self._began_at, self._origin_s = now, time.monotonic()
+        for sleeper in self._sleepers:
+            _wake(sleeper)
 
     def now(self) -> float:
-        return self._began_at + (time.monotonic() - self._origin_s) * self.speed
+        return self._began_at + (time.monotonic() - self._origin_s) * self._speed
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(0.0, seconds) / self.speed)
+        until, left = self.now() + seconds, seconds
+        if left <= 0:
+            await asyncio.sleep(0)
+        while left > 0:
+            await self._rest(left / self._speed)
+            left = until - self.now()
+
+    async def _rest(self, real_s: float) -> None:
+        """Return after `real_s`, or when the speed changes."""
+        loop = asyncio.get_running_loop()
+        sleeper: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(real_s, _wake, sleeper)
+        self._sleepers.add(sleeper)
+        try:
+            await sleeper
+        finally:
+            timer.cancel()
+            self._sleepers.discard(sleeper)
+
+
+def _checked(speed: float) -> float:
+    if not 0 < speed < float("inf"):
+        raise ValueError(f"speed must be positive, not {speed}")
+    return speed
+
+
+def _wake(sleeper: "asyncio.Future[None]") -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
 
 
 class ManualClock:

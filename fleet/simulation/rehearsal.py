@@ -15,11 +15,16 @@ from typing import TypeVar
 from fleet.simulation.catalogue import BLOCK_NODES, WORKLOADS, Workload
 from fleet.simulation.churn import Churn
 from fleet.simulation.clock import Clock, RealClock
+from fleet.simulation.control import Control
 from fleet.simulation.controller import Controller
 from fleet.simulation.life import Life
 from fleet.simulation.machinery import Machinery
+from fleet.simulation.page import PageServer
+from fleet.simulation.scenarios.programme import SCENARIOS
+from fleet.simulation.scenarios.stage import Stage
 from fleet.simulation.seed import Seed
 from fleet.simulation.server import ApiServer
+from fleet.simulation.server_faults import ServerFaults
 from fleet.simulation.store import Store
 
 T = TypeVar("T")
@@ -77,20 +82,36 @@ class Rehearsal:
                 raise RuntimeError(f"{task.get_name()} has ended") from task.exception()
 
 
-@contextlib.asynccontextmanager
-async def listening(rehearsal: Rehearsal, home: Path, port: int = 0) -> AsyncIterator[ApiServer]:
-    """Run the cluster with its API on loopback and its kubeconfig at `home`/kubeconfig; yields the ApiServer.
+@dataclass(frozen=True)
+class Ports:
+    """What a listening cluster offers: its API, its scenarios, and the page to start them from."""
 
-    OSError when the port is taken or the folder cannot be written.
+    server: ApiServer
+    stage: Stage
+    page: PageServer
+
+
+@contextlib.asynccontextmanager
+async def listening(rehearsal: Rehearsal, home: Path, port: int = 0, page_port: int = 0) -> AsyncIterator[Ports]:
+    """Run the cluster with its API and its page on loopback and its kubeconfig at `home`/kubeconfig.
+
+    OSError when a port is taken or the folder cannot be written.
     """
     home.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 -- once, before anything runs
     server = ApiServer(rehearsal.store)
+    faults = ServerFaults(server.app, rehearsal.clock)
+    stage = Stage(server.app, faults, rehearsal.clock, SCENARIOS)
+    page = PageServer(stage)
+    server.front = Control(stage, page.link)
     await server.start(port)
     try:
+        await page.start(page_port)
         server.write_kubeconfig(home / "kubeconfig", CONTEXT)
         await rehearsal.start()
-        yield server
+        yield Ports(server, stage, page)
     finally:
+        await stage.close()
+        await page.stop()
         await server.stop()
         await rehearsal.stop()
 
@@ -101,6 +122,8 @@ class Serving:
 
     rehearsal: Rehearsal
     server: ApiServer
+    stage: Stage
+    page: PageServer
     url: str
     kubeconfig: Path
     loop: asyncio.AbstractEventLoop
@@ -154,9 +177,9 @@ class _Thread(threading.Thread):
 
     async def _serve(self) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        async with listening(self._rehearsal, self._home, self._port) as server:
-            kubeconfig = self._home / "kubeconfig"
-            self._result = Serving(self._rehearsal, server, server.url, kubeconfig, self._loop)
+        async with listening(self._rehearsal, self._home, self._port) as ports:
+            url, kubeconfig = ports.server.url, self._home / "kubeconfig"
+            self._result = Serving(self._rehearsal, ports.server, ports.stage, ports.page, url, kubeconfig, self._loop)
             self._ready.set()
             await self._ending.wait()
 

@@ -43,6 +43,7 @@ class ApiServer:
     def __init__(self, store: Store) -> None:
         self.auth = Auth(store)
         self.app: Application = application(store, self.auth, (), WRITE_S)
+        self.front: Any = self.app  # what requests meet first: an ASGI application, `app` or one around it
         self.url = ""
         self._authority = trustme.CA()
         self._server: _Uvicorn | None = None
@@ -75,7 +76,7 @@ class ApiServer:
 
     def _config(self) -> uvicorn.Config:
         config = uvicorn.Config(
-            self.app,
+            self.front,
             http="httptools",
             ws="none",
             lifespan="off",

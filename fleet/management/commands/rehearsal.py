@@ -20,6 +20,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--home", type=Path, required=True, help="folder for the kubeconfig")
         parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any free one)")
+        parser.add_argument("--page-port", type=int, default=0, help="port of its page (default: any free one)")
         parser.add_argument("--nodes", type=int, default=24, help="GPU nodes of 8 GPUs each")
         parser.add_argument("--pods", type=int, default=None, help="fill up with small servers to so many pods")
         parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same fleet")
@@ -32,7 +33,9 @@ class Command(BaseCommand):
         try:
             asyncio.run(self._serve(**options))
         except OSError as error:
-            self._refuse(_explained(error, options["home"], options["port"]))
+            self._refuse(_explained(error, options["home"]))
+        except ValueError as error:
+            self._refuse(str(error))
 
     def _refuse(self, why: str) -> NoReturn:
         self.stderr.write(f"rehearsal: {why}")
@@ -47,14 +50,15 @@ class Command(BaseCommand):
         rehearsal = Rehearsal(seed, RealClock(speed), nodes, more["pods"], churn=more["churn"])
         gc.freeze()  # the seeded fleet lives as long as the process: never search it for garbage
         gc.enable()
-        async with listening(rehearsal, home, port) as server:
-            self.stdout.write(f"ready {server.url}")
+        async with listening(rehearsal, home, port, more["page_port"]) as ports:
+            self.stdout.write(f"ready {ports.server.url}")
+            self.stdout.write(f"page {ports.page.link()}")
             self.stdout.flush()
             await stopping.wait()
 
 
-def _explained(error: OSError, home: Path, port: int) -> str:
+def _explained(error: OSError, home: Path) -> str:
     """One line that says what to change."""
     if error.filename is None:
-        return f"cannot listen on 127.0.0.1:{port}: {error.strerror}"
+        return f"cannot listen on 127.0.0.1 at the port that was asked for: {error.strerror}"
     return f"cannot write in {home}: {error.strerror}"
