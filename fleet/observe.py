@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import structlog
@@ -18,12 +18,13 @@ from fleet.domain.changes import Version, diff
 from fleet.domain.inventory import Inventory
 from fleet.domain.kube import Bookmark, Event, Kind, Listed, Lost
 from fleet.domain.picture import Snapshot
+from fleet.domain.truth import Truth
 from fleet.live import Lease, Picture, PictureError, Pulse
 from fleet.ports import Cluster, PortError, Stopping
 
 log = structlog.get_logger(__name__)
 
-SERVER = "server"  # what a pulse calls the API server itself, beside the kinds
+Clock = Callable[[], float]  # seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Pace:
     gather_s: float = 0.1  # changes this close to one another are published together …
     gather_most_s: float = 0.25  # … or this close, when publishing is much work
     probe_s: float = 1.9
+    probe_within_s: float = 2.2  # the adapter's own deadline is 2 s
     pulse_s: float = 1.95  # between two pulses at most
     renew_s: float = 2.0
     lease_s: float = 8.0
@@ -50,12 +52,13 @@ class LeaseLostError(Exception):
 class Writer:
     """What this process knows of one cluster, kept from slice to slice, so that only a new process lists again."""
 
-    def __init__(self, cluster: Cluster, picture: Picture, pace: Pace | None = None) -> None:
-        self.cluster, self.picture, self.pace = cluster, picture, pace or Pace()
+    def __init__(self, cluster: Cluster, picture: Picture, pace: Pace | None = None, now: Clock = time.time) -> None:
+        self.cluster, self.picture, self.pace, self.now = cluster, picture, pace or Pace(), now
         self.holder = uuid.uuid4().hex
         self.inventory = Inventory()
         self.resume: dict[Kind, str] = {}  # the resourceVersion up to which the inventory is right
         self.truth = Truth()
+        self.told: frozenset[tuple[str, str]] = frozenset()  # what the last pulse said is broken
         self.version = Version(0, 0)
         self.shown: Snapshot | None = None  # what the picture holds at `version`; None: we cannot know
 
@@ -67,7 +70,7 @@ class Writer:
             if lease is None:
                 return False
             self._take_over(lease)
-            with following(self.cluster, self.resume, self.pace) as streams:
+            with following(self.cluster, self.resume, self.pace, self.now) as streams:
                 self._write(lease, streams, stopping)
             self.picture.release(lease)
         except LeaseLostError:
@@ -82,7 +85,7 @@ class Writer:
         """The epoch of a holder that comes back goes on counting; a new one begins with a whole picture."""
         if lease.epoch != self.version.epoch:
             self.version, self.shown = Version(lease.epoch, 0), None
-        self.truth.begin(time.time())
+        self.truth.begin(self.now())
 
     def _write(self, lease: Lease, streams: "Streams", stopping: Stopping) -> None:
         due, gather_s = _Due(self.pace), self.pace.gather_s
@@ -96,12 +99,18 @@ class Writer:
 
     def _apply(self, events: Iterable[Event]) -> None:
         for event in events:
-            self.truth.hear(event, time.time())
+            self.truth.hear(event, self.now())
             if isinstance(event, Lost):
                 continue
             if not isinstance(event, Bookmark):
                 self.inventory.apply(event)
             self.resume[event.kind] = event.resource_version
+        for kind in self.truth.hide(self.now()):
+            log.warning(
+                "a kind may not be read; the picture goes without it", cluster=self.cluster.name, kind=kind.value
+            )
+            self.inventory.apply(Listed(kind, (), ""))
+            self.resume.pop(kind, None)
 
     def _tell(self, lease: Lease, probe: "Probe", due: "_Due") -> None:
         """Keep the lease, say how true the picture is, publish what changed. While the picture is away, watching goes on."""
@@ -111,7 +120,8 @@ class Writer:
             if due.renewal.passed():
                 self._renew(lease)
                 due.renewal.restart()
-            if self.truth.learn(probe) or due.pulse.passed():
+            truer = self.truth.learn(probe.answered_at, probe.failure(self.now()))
+            if truer or due.pulse.passed() or self.truth.causes != self.told:
                 self._pulse()
                 due.pulse.restart()
             self._publish()
@@ -129,8 +139,10 @@ class Writer:
             raise LeaseLostError
 
     def _pulse(self) -> None:
-        if not self.picture.pulse(self.cluster.name, self.version, self.truth.pulse(time.time())):
+        now, causes = self.now(), self.truth.causes
+        if not self.picture.pulse(self.cluster.name, self.version, Pulse(self.truth.at, self.truth.trouble(now), now)):
             raise LeaseLostError
+        self.told = causes
 
     def _publish(self) -> None:
         """Only a complete inventory is shown: half a cluster would look like one that lost half of its nodes."""
@@ -147,73 +159,41 @@ class Writer:
         self.shown = snapshot
 
 
-class Truth:
-    """Since when the picture is known to be true, and what stands in the way. Times are seconds since 1970 of this machine."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-        self._open: dict[Kind, float] = {}  # streams that run, and since when
-        self._lost: dict[str, tuple[str, float]] = {}  # what is broken: why, and since when
-
-    def begin(self, now: float) -> None:
-        """A slice begins: no stream is open yet. What a first slice will list is true from now on at least."""
-        self._open.clear()
-        self.at = self.at or now
-
-    def hear(self, event: Event, now: float) -> None:
-        if isinstance(event, Lost):
-            self._open.pop(event.kind, None)
-            since = self._lost.get(event.kind.value, ("", now))[1]
-            self._lost[event.kind.value] = (event.reason, since)
-        elif not isinstance(event, Listed):  # a list alone does not say that its watch was accepted
-            self._open.setdefault(event.kind, now)
-            self._lost.pop(event.kind.value, None)
-
-    def learn(self, probe: "Probe") -> bool:
-        """Take the probe's last answer in. True when the picture is known to be true later than before."""
-        answered_at, failure = probe.answered_at, probe.failure
-        if failure is not None:
-            self._lost[SERVER] = failure
-        else:
-            self._lost.pop(SERVER, None)
-        if len(self._open) < len(Kind) or answered_at < max(self._open.values()) or answered_at <= self.at:
-            return False
-        self.at = answered_at
-        return True
-
-    def pulse(self, now: float) -> Pulse:
-        trouble = (
-            (what, reason, round(now - since, 3)) for what, (reason, since) in sorted(self._lost.items())
-        )
-        return Pulse(self.at, tuple(trouble), now)
-
-
 class Probe(threading.Thread):
     """Asks the API server for its version again and again, in a thread of its own: a dead server takes 2 s to say nothing."""
 
-    def __init__(self, cluster: Cluster, every_s: float, stop: threading.Event) -> None:
+    def __init__(self, cluster: Cluster, pace: Pace, stop: threading.Event, now: Clock) -> None:
         super().__init__(name=f"probe {cluster.name}", daemon=True)
-        self.cluster, self.every_s, self.stop = cluster, every_s, stop
+        self._cluster, self._pace, self._over, self._now = cluster, pace, stop, now
+        self._asking_since: float | None = None
+        self._failure: tuple[str, float] | None = None
         self.answered_at = 0.0  # when the last question was asked that was answered
-        self.failure: tuple[str, float] | None = None  # why there is no answer, and since when
+
+    def failure(self, now: float) -> tuple[str, float] | None:
+        """Why there is no answer, and since when. A question that hangs where no deadline reaches (the resolver) counts too."""
+        asking_since, failure = self._asking_since, self._failure
+        if failure is None and asking_since is not None and now - asking_since > self._pace.probe_within_s:
+            return "silent", asking_since
+        return failure
 
     def run(self) -> None:
-        while not self.stop.is_set():
-            asked_at = time.time()
+        while not self._over.is_set():
+            self._asking_since = asked_at = self._now()
             try:
-                self.cluster.version()
-                self.answered_at, self.failure = asked_at, None
+                self._cluster.version()
+                self.answered_at, self._failure = asked_at, None
             except PortError as error:
-                self.failure = (error.reason or str(error), self.failure[1] if self.failure else asked_at)
-            self.stop.wait(max(0.0, asked_at + self.every_s - time.time()))
+                self._failure = (error.reason or str(error), self._failure[1] if self._failure else asked_at)
+            self._asking_since = None
+            self._over.wait(max(0.0, asked_at + self._pace.probe_s - self._now()))
 
 
 class Streams:
     """The events of all kinds, from one thread per kind into one bounded queue; and the probe beside them."""
 
-    def __init__(self, cluster: Cluster, pace: Pace) -> None:
+    def __init__(self, cluster: Cluster, pace: Pace, now: Clock = time.time) -> None:
         self.stop = threading.Event()
-        self.probe = Probe(cluster, pace.probe_s, self.stop)
+        self.probe = Probe(cluster, pace, self.stop, now)
         self._cluster, self._most = cluster, pace.waiting
         self._changed = threading.Condition()
         self._events: deque[Event] = deque()
@@ -267,16 +247,14 @@ class Streams:
 
 
 @contextlib.contextmanager
-def following(cluster: Cluster, resume: dict[Kind, str], pace: Pace) -> Iterator[Streams]:
+def following(cluster: Cluster, resume: dict[Kind, str], pace: Pace, now: Clock) -> Iterator[Streams]:
     """The streams of every kind, running; ended on the way out."""
-    streams = Streams(cluster, pace)
+    streams = Streams(cluster, pace, now)
     threads: list[threading.Thread] = [streams.probe]
     for kind in Kind:
         arguments = (kind, resume.get(kind))
         threads.append(
-            threading.Thread(
-                target=streams.follow, args=arguments, name=f"{kind} {cluster.name}", daemon=True
-            )
+            threading.Thread(target=streams.follow, args=arguments, name=f"{kind} {cluster.name}", daemon=True)
         )
     try:
         for thread in threads:
@@ -296,9 +274,7 @@ def _end(threads: list[threading.Thread], cluster: Cluster, within_s: float) -> 
         waiting[0].join(0.02)
         waiting = [thread for thread in waiting if thread.is_alive()]
     if waiting:
-        log.warning(
-            "streams did not end in time", cluster=cluster.name, threads=[thread.name for thread in waiting]
-        )
+        log.warning("streams did not end in time", cluster=cluster.name, threads=[thread.name for thread in waiting])
 
 
 class _Timer:

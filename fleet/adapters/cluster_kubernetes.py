@@ -38,9 +38,7 @@ class KubernetesCluster:
 
     def version(self) -> str:
         """`gitVersion` of the server, asked with a deadline of 2 s. Raises PortError."""
-        return decoded(
-            _VERSION.decode, self._server.read("/version", within_s=self._patience.version_s)
-        ).git_version
+        return decoded(_VERSION.decode, self._server.read("/version", within_s=self._patience.version_s)).git_version
 
     def follow(self, kind: Kind, since: str | None, stopping: Stopping) -> Iterator[Event]:
         """See `fleet.ports.Cluster`."""
@@ -198,9 +196,7 @@ class _Sockets:
         with self._lock:
             for opened in list(self._open):
                 with suppress(OSError):  # closed already
-                    socket.socket.shutdown(
-                        opened, socket.SHUT_RDWR
-                    )  # beneath TLS, whose state its reader still uses
+                    socket.socket.shutdown(opened, socket.SHUT_RDWR)  # beneath TLS, whose state its reader still uses
 
 
 def _pools(sockets: _Sockets) -> dict[str, type[connectionpool.HTTPConnectionPool]]:

@@ -41,6 +41,7 @@ class Patience:
     version_s: float = 2.0
     watch_s: tuple[float, float] = (240.0, 300.0)  # the server ends a watch after a time in this range …
     slack_s: float = 15.0  # … and a peer that is silent for this much longer is gone
+    silence_s: float = 150.0  # two bookmarks missed: a server sends one every 60 to 75 s
     first_pause_s: float = 0.2
     longest_pause_s: float = 30.0
     longest_wait_s: float = 120.0  # the most that a server's Retry-After gets
@@ -102,9 +103,9 @@ class Follower:
             except ExpiredError as error:
                 self._since = None
                 if self._lists > 1:  # it expires as soon as it is listed: do not ask without end
-                    yield from self._pause(
-                        PortError(str(error), retryable=True, status=410, reason="Expired")
-                    )
+                    yield from self._pause(PortError(str(error), retryable=True, status=410, reason="Expired"))
+                else:  # until it is listed again, nobody knows what we missed
+                    yield Lost(self._kind, "Expired", 0.0)
             except PortError as error:
                 yield from self._pause(error)
 
@@ -114,9 +115,7 @@ class Follower:
         uid, objects, version, token = self._server.uid(), list[kube.Object](), "", ""
         while not self._stopping.is_set():
             try:
-                page = self._page(
-                    {"limit": str(self._patience.page)} | ({"continue": token} if token else {})
-                )
+                page = self._page({"limit": str(self._patience.page)} | ({"continue": token} if token else {}))
             except PortError as error:
                 if error.status == 410:
                     raise ExpiredError("the list's continue token is too old") from error
@@ -171,11 +170,16 @@ class Follower:
         query = {"watch": "true", "resourceVersion": since, "allowWatchBookmarks": "true"}
         query["timeoutSeconds"] = str(max(1, round(watch_s)))
         try:
-            return self._server.watch(self._path, query, watch_s + self._patience.slack_s)
+            return self._server.watch(self._path, query, self._silence_s(watch_s))
         except PortError as error:
             if error.status == 410:
                 raise ExpiredError(str(error)) from error
             raise
+
+    def _silence_s(self, watch_s: float) -> float:
+        """How long a stream may say nothing. Events are not in the API server's watch cache, so it sends no bookmarks of them."""
+        until_end_s = watch_s + self._patience.slack_s
+        return until_end_s if self._kind is Kind.EVENT else min(until_end_s, self._patience.silence_s)
 
     def _event(self, line: bytes) -> Changed | Deleted | Bookmark:
         event = decoded(functools.partial(kube.watch_line, self._kind), line)
@@ -253,9 +257,7 @@ def decoded(decode: Callable[[bytes], T], body: bytes) -> T:
 
 def refusal(code: int, status: Status, retry_after: str = "") -> PortError:
     """What the server said instead of what we asked for, in an error response or inside a watch."""
-    asked_s = (
-        float(retry_after) if retry_after.isdecimal() else float(status.details.retry_after_seconds or 0)
-    )
+    asked_s = float(retry_after) if retry_after.isdecimal() else float(status.details.retry_after_seconds or 0)
     return PortError(
         (status.message or f"the server answered {code}")[:LONGEST_MESSAGE],
         retryable=code in {408, 429} or code >= 500,

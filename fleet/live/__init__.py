@@ -13,11 +13,10 @@ from django.conf import settings
 
 from fleet.live.notices import GROUP, Notices
 from fleet.live.picture_memory import MemoryPicture
-from fleet.live.published import SERVER, Lease, Loss, Picture, PictureError, Published, Pulse
+from fleet.live.published import Lease, Loss, Picture, PictureError, Published, Pulse
 
 __all__ = [
     "GROUP",
-    "SERVER",
     "Lease",
     "Loss",
     "MemoryPicture",

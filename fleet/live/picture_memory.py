@@ -93,6 +93,11 @@ class MemoryPicture:
                 return None
             return Published(kept.snapshot, kept.version, kept.pulse)
 
+    def version(self, cluster: str) -> Version | None:
+        with self._lock:
+            kept = self._kept.get(cluster)
+            return kept.version if kept is not None and kept.snapshot is not None else None
+
     def last_pulse(self, cluster: str) -> Pulse | None:
         with self._lock:
             kept = self._kept.get(cluster)

@@ -184,6 +184,11 @@ class RedisPicture:
                 self._copies[cluster] = found
             return found
 
+    def version(self, cluster: str) -> Version | None:
+        with _reaching():
+            found: Any = self._redis.get(self._key(cluster, "version"))
+        return _version(found)
+
     def last_pulse(self, cluster: str) -> Pulse | None:
         with _reaching():
             found: Any = self._redis.get(self._key(cluster, "pulse"))

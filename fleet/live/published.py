@@ -10,15 +10,14 @@ from msgspec import Struct
 
 from fleet.domain.changes import Delta, Version
 from fleet.domain.picture import Snapshot
+from fleet.domain.truth import FORBIDDEN, SERVER, Trouble
 
 
 class PictureError(Exception):
     """The store cannot be reached. Whether the last call took effect is unknown."""
 
 
-SERVER = "server"  # what trouble calls the API server itself, beside the kinds
 WRITER_SILENT_S = 4.0  # two pulses missed; with the hub's tick of 1 s every page knows within 5 s
-FORBIDDEN = "Forbidden"  # Kubernetes' reason of a 403
 
 
 class Loss(StrEnum):
@@ -39,7 +38,7 @@ class Pulse(Struct, frozen=True):
     """
 
     at: float
-    trouble: tuple[tuple[str, str, float], ...] = ()
+    trouble: Trouble = ()
     said_at: float = 0.0
 
     def loss(self, now: float) -> Loss:
@@ -97,6 +96,9 @@ class Picture(Protocol):
 
     def read(self, cluster: str) -> Published | None:
         """None before the first snapshot."""
+
+    def version(self, cluster: str) -> Version | None:
+        """Of the picture that is there; None before the first snapshot."""
 
     def last_pulse(self, cluster: str) -> Pulse | None:
         """The last pulse, also before the first snapshot: why there is none yet. None when nobody has ever watched."""

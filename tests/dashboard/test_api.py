@@ -133,10 +133,26 @@ def test_ready_once_every_cluster_has_a_snapshot(writer, clusters):
     assert Client().get("/healthz").content == b"ok\n"
     before = Client().get("/readyz")
     assert before.status_code == 503
-    assert before.json() == {"ready": False, "clusters": list(clusters), "missing": [clusters[1]]}
+    found = before.json()
+    assert (found["ready"], found["clusters"], found["missing"]) == (False, list(clusters), [clusters[1]])
+    nothing = {"picture": False, "age_s": None, "lost": "no-picture", "trouble": 0, "hidden": 0}
+    assert found["detail"][clusters[1]] == nothing
+    good = found["detail"][clusters[0]]
+    assert (good["picture"], good["lost"], good["trouble"], good["hidden"]) == (True, "", 0, 0)
+    assert 0 <= good["age_s"] < 5
     Writer(clusters[1]).publish(nodes(1))
     after = Client().get("/readyz")
     assert (after.status_code, after.json()["missing"]) == (200, [])
+
+
+def test_ready_counts_what_is_in_the_way_of_each_cluster(writer, clusters, settings):
+    settings.VIGIE_CONTEXTS = (clusters[0],)
+    writer.pulse(trouble=(("services", "Forbidden", 90.0), ("pods", "silent", 3.0), ("server", "refused", 2.0)))
+    answer = Client().get("/readyz")
+    assert answer.status_code == 200, "its pages say what they know"
+    found = answer.json()["detail"][writer.cluster]
+    assert (found["lost"], found["trouble"], found["hidden"]) == ("server", 2, 1)
+    assert b"Forbidden" not in answer.content
 
 
 def test_not_ready_without_any_cluster(settings):

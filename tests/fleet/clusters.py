@@ -41,6 +41,7 @@ class FakeCluster:
         self.objects[Kind.NODE] = tuple(node(f"node-{i}") for i in range(nodes))
         self.held_back: set[Kind] = set()  # kinds that are not listed until released
         self.released = threading.Event()
+        self.refused: set[Kind] = set()  # kinds that are never listed; only what `say` is told comes
         self.dead = False
         self.followed: list[tuple[Kind, str | None]] = []
         self.closed = 0
@@ -58,14 +59,18 @@ class FakeCluster:
                 self.released.wait(0.01)
         if stopping.is_set():
             return
-        if since is None:
-            yield Listed(kind, self.objects[kind], str(self.version_number))
-        yield Bookmark(kind, since or str(self.version_number))
+        if kind not in self.refused:
+            yield from self._begin(kind, since)
         while not stopping.is_set():
             try:
                 yield self._events[kind].get(timeout=0.01)
             except queue.Empty:
                 continue
+
+    def _begin(self, kind: Kind, since: str | None) -> Iterator[Event]:
+        if since is None:
+            yield Listed(kind, self.objects[kind], str(self.version_number))
+        yield Bookmark(kind, since or str(self.version_number))
 
     def close(self) -> None:
         self.closed += 1

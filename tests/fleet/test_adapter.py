@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -129,7 +130,7 @@ def test_a_continue_token_that_is_too_old_means_a_fresh_list(serve):
     expired = reply(failure(410, "Expired", "The provided continue parameter is too old"), 410)
     lists = [reply(page([item("a", 3)], 9, "t1")), expired, reply(page([item("b", 20)], 21))]
     _, cluster = serve(Script(lists))
-    assert short(collect(cluster, 2)) == ["listed b @21", "bookmark @21"]
+    assert short(collect(cluster, 3)) == ["lost: Expired", "listed b @21", "bookmark @21"]
 
 
 def test_pages_of_different_versions_are_not_one_list(serve):
@@ -139,7 +140,7 @@ def test_pages_of_different_versions_are_not_one_list(serve):
         reply(page([item("c", 11)], 12)),
     ]
     _, cluster = serve(Script(lists))
-    assert short(collect(cluster, 1)) == ["listed c @12"]
+    assert short(collect(cluster, 2)) == ["lost: Expired", "listed c @12"]
 
 
 def test_a_page_that_fails_is_asked_for_again_not_the_whole_list(serve):
@@ -154,7 +155,7 @@ def test_a_list_that_expires_again_and_again_is_not_asked_for_without_end(serve)
     expired = reply(failure(410, "Expired"), 410)
     lists = [reply(page([item("a", 3)], 9, "t1")), expired] * 3 + [reply(page([], 30))]
     _, cluster = serve(Script(lists))
-    assert short(collect(cluster, 3)) == ["lost: Expired", "lost: Expired", "listed  @30"]
+    assert short(collect(cluster, 4)) == [*["lost: Expired"] * 3, "listed  @30"]
 
 
 # Watching
@@ -210,9 +211,7 @@ def test_a_broken_stream_resumes_from_the_last_whole_event(serve, cut, reason):
     "expired",
     [
         stream(line("ERROR", failure(410, "Expired", "too old resource version: 384 (1003)"))),
-        stream(
-            line("ERROR", failure(410, "Expired", "The resourceVersion for the provided watch is too old."))
-        ),
+        stream(line("ERROR", failure(410, "Expired", "The resourceVersion for the provided watch is too old."))),
         reply(failure(410, "Gone"), 410),
     ],
     ids=["from the watch cache", "from etcd", "as a response"],
@@ -220,9 +219,8 @@ def test_a_broken_stream_resumes_from_the_last_whole_event(serve, cut, reason):
 def test_a_version_that_is_too_old_means_a_fresh_list(serve, expired):
     lists = [reply(page([item("a", 3)], 9)), reply(page([item("b", 20)], 21))]
     _, cluster = serve(Script(lists, [stream(changed("a", 12)), expired, stream(changed("b", 22))]))
-    events = [e for e in short(collect(cluster, 7)) if not e.startswith("bookmark")]
-    assert events[:4] == ["listed a @9", "changed a @12", "listed b @21", "changed b @22"]
-    assert not [e for e in events if e.startswith("lost")]
+    events = [e for e in short(collect(cluster, 8)) if not e.startswith("bookmark")]
+    assert events[:5] == ["listed a @9", "changed a @12", "lost: Expired", "listed b @21", "changed b @22"]
 
 
 # Refusals
@@ -300,25 +298,21 @@ def test_a_server_with_another_identity_means_a_fresh_list(serve):
     script = Script([reply(page([item("a", 3)], 9)), reply(page([item("b", 4)], 9))], uids=["one", "two"])
     script.watches = [stream(changed("a", 12)), stream(changed("b", 12))]
     _, cluster = serve(script)
-    assert short(collect(cluster, 4))[2:] == ["changed a @12", "listed b @9"]
+    assert short(collect(cluster, 5))[2:] == ["changed a @12", "lost: Expired", "listed b @9"]
 
 
 def test_a_server_restored_from_a_backup_means_a_fresh_list(serve):
     """To it our version lies in the future: it would accept the watch and stay silent until the end."""
-    script = Script(
-        [reply(page([item("a", 3)], 900)), reply(page([item("b", 4)], 500))], [stream(changed("a", 901))]
-    )
+    script = Script([reply(page([item("a", 3)], 900)), reply(page([item("b", 4)], 500))], [stream(changed("a", 901))])
     script.now = [reply(page([], 500))]
     _, cluster = serve(script)
-    assert short(collect(cluster, 4))[2:] == ["changed a @901", "listed b @500"]
+    assert short(collect(cluster, 5))[2:] == ["changed a @901", "lost: Expired", "listed b @500"]
 
 
 def test_a_version_that_goes_back_inside_a_stream_means_a_fresh_list(serve):
-    script = Script(
-        [reply(page([], 900)), reply(page([], 950))], [stream(changed("a", 901), changed("b", 17))]
-    )
+    script = Script([reply(page([], 900)), reply(page([], 950))], [stream(changed("a", 901), changed("b", 17))])
     _, cluster = serve(script)
-    assert short(collect(cluster, 4)) == ["listed  @900", "bookmark @900", "changed a @901", "listed  @950"]
+    assert short(collect(cluster, 5))[2:] == ["changed a @901", "lost: Expired", "listed  @950"]
 
 
 def test_without_the_right_to_read_the_identity_streams_go_on(serve):
@@ -358,9 +352,7 @@ def test_close_wakes_a_stream_that_is_silent(serve, tls, before):
 
     script.watches = [quiet()]
     stopping, events = threading.Event(), list[Event]()
-    thread = threading.Thread(
-        target=lambda: events.extend(cluster.follow(Kind.POD, None, stopping)), daemon=True
-    )
+    thread = threading.Thread(target=lambda: events.extend(cluster.follow(Kind.POD, None, stopping)), daemon=True)
     thread.start()
     assert waiting.wait(5)
     time.sleep(0.1)  # so that it is surely blocked in its read
@@ -377,9 +369,7 @@ def test_close_wakes_a_stream_that_is_silent(serve, tls, before):
 def test_close_is_no_end_for_streams_that_are_not_to_stop(serve):
     server, cluster = serve(Script(watches=[], uids=["one"]))
     stopping, events = threading.Event(), list[Event]()
-    thread = threading.Thread(
-        target=lambda: events.extend(cluster.follow(Kind.POD, None, stopping)), daemon=True
-    )
+    thread = threading.Thread(target=lambda: events.extend(cluster.follow(Kind.POD, None, stopping)), daemon=True)
     thread.start()
     _wait(lambda: len(server.asked(watch=True)) == 1)
     time.sleep(0.05)
@@ -402,6 +392,55 @@ def test_a_peer_that_is_silent_for_too_long_is_given_up(serve):
     began = time.monotonic()
     assert short(collect(cluster, 3)) == ["listed  @1", "bookmark @1", "lost: silent"]
     assert 0.3 <= time.monotonic() - began < 2.0
+
+
+def test_a_stream_that_missed_its_bookmarks_is_opened_again_from_where_it_was(serve):
+    """Its server answers, it is silent: long before the watch should have ended."""
+    script = Script(watches=[stream(changed("a", 12), end=b"")])
+    server, cluster = serve(script, patience=Patience(first_pause_s=0.01, silence_s=0.3))
+
+    def quiet() -> Iterator[bytes]:
+        yield from [STREAM, chunk(changed("a", 12))]
+        server.over.wait(30)
+
+    script.watches = [quiet(), stream(changed("b", 13))]
+    assert short(collect(cluster, 6))[2:] == ["changed a @12", "lost: silent", "bookmark @12", "changed b @13"]
+    assert [r.query["resourceVersion"] for r in server.asked(watch=True)][:2] == ["1", "12"]
+
+
+def test_events_have_no_bookmarks_to_miss(serve):
+    """They are not in the API server's watch cache."""
+    _, cluster = serve(Script(), patience=Patience(silence_s=0.05, watch_s=(0.5, 0.6), slack_s=0.1))
+    began = time.monotonic()
+    assert short(collect(cluster, 3, kind=Kind.EVENT))[2] == "lost: silent"
+    assert time.monotonic() - began >= 0.5
+
+
+def test_silence_is_borne_for_150_s_at_most():
+    assert Patience().silence_s <= 150
+
+
+def test_watches_keep_their_connection_alive(serve):
+    """A peer that has vanished is noticed by the kernel, within half a minute."""
+    server, cluster = serve(Script())
+    stopping = threading.Event()
+    thread = threading.Thread(target=lambda: list(cluster.follow(Kind.POD, None, stopping)), daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 5
+    while not server.asked(watch=True) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    options = [(s, s.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) for s in set(cluster._server._sockets._open)]
+    alive = [s for s, kept in options if kept]
+    idle_s, interval_s, count = (
+        alive[0].getsockopt(socket.IPPROTO_TCP, option)
+        for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+    )
+    stopping.set()
+    while thread.is_alive() and time.monotonic() < deadline + 5:
+        cluster.close()
+        thread.join(0.02)
+    assert len(alive) == len(options) > 0
+    assert idle_s + interval_s * count <= 30
 
 
 def test_a_server_that_never_answers_is_given_up_sooner_than_a_stream(serve):

@@ -124,6 +124,13 @@ def test_what_is_published_can_be_read(picture):
     assert picture.clusters() == [CLUSTER]
 
 
+def test_its_version_is_cheap_to_ask_for(picture):
+    assert picture.version(CLUSTER) is None
+    epoch = lease(picture).epoch
+    picture.publish(CLUSTER, Version(epoch, 1), None, ONE)
+    assert picture.version(CLUSTER) == Version(epoch, 1)
+
+
 def test_an_older_epoch_is_refused(picture):
     old = lease(picture)
     picture.pulse(CLUSTER, Version(old.epoch, 0), Pulse(5.0))

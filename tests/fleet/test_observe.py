@@ -9,10 +9,10 @@ from itertools import pairwise
 import pytest
 
 from fleet.domain.changes import Delta, Version, diff
-from fleet.domain.kube import Bookmark, Changed, Kind
+from fleet.domain.kube import Bookmark, Changed, Kind, Listed
 from fleet.domain.picture import Snapshot
 from fleet.live import MemoryPicture, PictureError, Pulse
-from fleet.observe import Pace, Streams, Truth, Writer
+from fleet.observe import Pace, Probe, Streams, Writer
 from tests.fleet.clusters import FakeCluster, node, wait_for
 
 QUICK = Pace(
@@ -357,18 +357,71 @@ def test_a_full_queue_holds_the_streams_up_and_loses_nothing(picture):
     assert names == [f"new-{i}" for i in range(100)]
 
 
-def test_truth_needs_every_stream_open_before_the_question_was_asked():
-    class Answered:
-        answered_at, failure = 100.0, None
+# Known losses, and kinds that may not be read
 
-    truth = Truth()
-    truth.begin(50.0)
-    assert truth.pulse(60.0) == Pulse(50.0, said_at=60.0)
-    for kind in Kind:
-        assert truth.learn(Answered) is False
-        truth.hear(Bookmark(kind, "1"), 99.0 if kind is not Kind.EVENT else 101.0)
-    assert truth.learn(Answered) is False
-    Answered.answered_at = 102.0
-    assert truth.learn(Answered) is True
-    assert truth.learn(Answered) is False, "nothing new"
-    assert truth.pulse(103.0) == Pulse(102.0, said_at=103.0)
+
+def test_a_server_that_stops_answering_is_said_at_once(cluster, picture):
+    with running(Writer(cluster, picture, Pace(**{**QUICK.__dict__, "pulse_s": 3600.0}))):
+        wait_for(lambda: picture.published and picture.pulses[-1][1].at > 0)
+        cluster.dead = True
+        wait_for(lambda: any(what == "server" for what, *_ in picture.pulses[-1][1].trouble))
+        assert picture.pulses[-1][1].loss(time.time()) == "server"
+        cluster.dead = False
+        wait_for(lambda: not picture.pulses[-1][1].trouble)
+        assert picture.pulses[-1][1].loss(time.time()) == ""
+
+
+def test_a_question_that_hangs_where_no_deadline_reaches_is_a_failure_too():
+    """A resolver, for instance."""
+    asked, answer = threading.Event(), threading.Event()
+
+    class Hanging(FakeCluster):
+        def version(self) -> str:
+            asked.set()
+            answer.wait(10)
+            return "v1.36.2"
+
+    clock, over = [1000.0], threading.Event()
+    probe = Probe(Hanging(), Pace(probe_s=0.01), over, lambda: clock[0])
+    probe.start()
+    assert asked.wait(5)
+    assert probe.failure(1002.0) is None
+    assert probe.failure(1002.3) == ("silent", 1000.0)
+    answer.set()
+    wait_for(lambda: probe.answered_at)
+    over.set()
+    probe.join(5)
+    assert probe.failure(clock[0]) is None
+
+
+def test_a_kind_that_may_not_be_read_is_named_and_the_rest_works(cluster, picture):
+    cluster.held_back = {Kind.BUDGET}
+    with running(Writer(cluster, picture, QUICK)):
+        wait_for(lambda: picture.pulses)
+        cluster.lose(Kind.BUDGET, "Forbidden")
+        cluster.refused.add(Kind.BUDGET)
+        cluster.released.set()
+        wait_for(lambda: picture.published)
+        at = picture.pulses[-1][1].at
+        wait_for(lambda: picture.pulses[-1][1].at > at)
+        pulse = picture.pulses[-1][1]
+        assert [entry[:2] for entry in pulse.trouble] == [("poddisruptionbudgets", "Forbidden")]
+        assert (pulse.hidden, pulse.loss(time.time())) == (["poddisruptionbudgets"], "")
+        cluster.change(node("node-1", unschedulable=True))
+        wait_for(lambda: shown(picture).nodes["node-1"].unschedulable)
+        cluster.say(Listed(Kind.BUDGET, (), "100"))
+        cluster.say(Bookmark(Kind.BUDGET, "100"))
+        wait_for(lambda: not picture.pulses[-1][1].trouble)
+
+
+@pytest.mark.parametrize("kind", [Kind.NODE, Kind.POD])
+def test_without_nodes_or_pods_there_is_no_picture(cluster, picture, kind):
+    """Every number would be wrong: all GPUs free, or none there."""
+    cluster.held_back = {kind}
+    cluster.refused.add(kind)
+    cluster.lose(kind, "Forbidden")
+    cluster.released.set()
+    with running(Writer(cluster, picture, QUICK)):
+        wait_for(lambda: len(picture.pulses) > 5)
+    assert picture.published == []
+    assert picture.pulses[-1][1].hidden == [kind.value]
