@@ -5,7 +5,8 @@ means; reading.py, watching.py, writing.py and subresources.py do.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import structlog
@@ -15,6 +16,9 @@ from fleet.simulation.auth import Attempt, Auth, User, refused
 from fleet.simulation.bootstrap_roles import MASTERS
 from fleet.simulation.eviction import Evictions
 from fleet.simulation.exchange import Reply, Request, Target, refusal, reply, target_of, text
+from fleet.simulation.pod_access import PodAccess
+from fleet.simulation.pod_exec import Exec
+from fleet.simulation.programs import Programs
 from fleet.simulation.refusals import ApiError, bad_request
 from fleet.simulation.store import Store
 from fleet.simulation.watching import Watch
@@ -43,6 +47,8 @@ class Application:
     def __init__(self, store: Store, auth: Auth, hosts: Iterable[str], write_s: float = 0.0) -> None:
         self.store = store
         self.evictions = Evictions(store, write_s)
+        self.programs = Programs()
+        self.access = PodAccess(store, self.programs)
         self.auth = auth
         self.hosts = set(hosts)
         self.phase: Phase = "ready"
@@ -71,7 +77,8 @@ class Application:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
-        if scope["type"] != "http":
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
             return
         begun = False
 
@@ -98,18 +105,47 @@ class Application:
         if request.headers.get("host", "") not in self.hosts:
             await _send(send, text("Misdirected Request\n", 421))
             return
-        user = self.auth.authenticate(request.headers)
         target = target_of(request.path)
         attempt = _attempt(request, target)
-        user = self.auth.impersonated(user, request.headers, attempt)
-        if self.phase == "starting" and MASTERS not in user.groups:
-            raise refused(user, attempt, target.resource if target else None)
-        self.auth.check(user, attempt, target.resource if target else None)
+        user = self._permitted(request, target, attempt)
         if target is not None and attempt.verb == "watch":
             await self._watch(Watch(self.store, request, target, _time()), receive, send)
             return
         answer = await self._answer(request, target, user)
-        await _send(send, answer, request.warnings)
+        if answer.more is None:
+            await _send(send, answer, request.warnings)
+        else:
+            await _send_on(send, receive, answer, answer.more)
+
+    def _permitted(self, request: Request, target: Target | None, attempt: Attempt) -> User:
+        """For whom the request is made; ApiError 401, 403."""
+        resource = target.resource if target else None
+        user = self.auth.impersonated(self.auth.authenticate(request.headers), request.headers, attempt)
+        if self.phase == "starting" and MASTERS not in user.groups:
+            raise refused(user, attempt, resource)
+        self.auth.check(user, attempt, resource)
+        return user
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket: only commands in containers have one, and they need the right to create besides that to get."""
+        await receive()  # the wish to connect
+        try:
+            request = Request.from_scope({**scope, "method": "GET"}, b"")
+            target = self._exec_target(request)
+            attempt = _attempt(request, target)
+            user = self._permitted(request, target, attempt)
+            self.auth.check(user, replace(attempt, verb="create"), target.resource)
+            command = Exec(self.access, target, scope["query_string"].decode("latin-1"), scope["subprotocols"])
+        except ApiError as error:
+            await _refuse_socket(send, refusal(error))
+        else:
+            await command.serve(receive, send)
+
+    def _exec_target(self, request: Request) -> Target:
+        target = target_of(request.path)
+        if request.headers.get("host", "") not in self.hosts or target is None or target.subresource != "exec":
+            raise ApiError(404, "NotFound", "the server could not find the requested resource", {})
+        return target
 
     async def _answer(self, request: Request, target: Target | None, user: User) -> Reply:
         if target is None:
@@ -123,11 +159,22 @@ class Application:
                 raise bad_request("the object provided is unrecognized")
             resource, now = target.resource, self.store.clock.now()
             return reply(reviews.answer(self.auth, user, resource.plural, resource.kind, body, now), 201)
-        if target.subresource == "eviction":
-            return await self.evictions.evict(request, target)
         if target.subresource not in {"", "status"}:
-            return subresources.answer(self.store, self.auth, request, target)
+            return await self._subresource(request, target)
         return await self._object(request, target)
+
+    async def _subresource(self, request: Request, target: Target) -> Reply:
+        match target.resource.plural, target.subresource:
+            case "pods", "eviction":
+                return await self.evictions.evict(request, target)
+            case "pods" | "services", "proxy":
+                return await self.access.proxy(request, target)
+            case "pods", "log":
+                return self.access.log(request, target)
+            case "pods", "exec" | "attach" | "portforward":
+                raise bad_request("Upgrade request required")
+            case _:
+                return subresources.answer(self.store, self.auth, request, target)
 
     def _document(self, request: Request) -> Reply:
         """A path that names no object."""
@@ -224,8 +271,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 async def _until_gone(receive: Receive, watch: Watch) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await _gone(receive)
     watch.stop()
 
 
@@ -245,6 +291,38 @@ async def _send(send: Send, answer: Reply, warnings: Iterable[str] = ()) -> None
     headers = {**answer.headers, "content-length": str(len(answer.body))}
     await send(_start(answer.status, answer.content_type, headers, warnings))
     await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _send_on(send: Send, receive: Receive, answer: Reply, more: AsyncIterator[bytes]) -> None:
+    """An answer without an end, until there is no more or the client goes."""
+
+    async def written() -> None:
+        await send(_start(answer.status, answer.content_type, answer.headers))
+        await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+        async for chunk in more:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    writing, gone = asyncio.create_task(written()), asyncio.create_task(_gone(receive))
+    try:
+        await asyncio.wait((writing, gone), return_when=asyncio.FIRST_COMPLETED)
+        if writing.done():
+            writing.result()
+    finally:
+        gone.cancel()
+        writing.cancel()
+        await asyncio.wait((writing, gone))
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refuse_socket(send: Send, answer: Reply) -> None:
+    headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
+    await send({"type": "websocket.http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": answer.body})
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

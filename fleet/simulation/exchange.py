@@ -3,6 +3,7 @@
 Owns parsing of paths, queries and media types. Must not know what a resource does.
 """
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -127,12 +128,13 @@ def unsupported_media_type(found: str) -> ApiError:
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole answer."""
+    """An answer."""
 
     status: int
     body: bytes
     content_type: str = JSON
     headers: dict[str, str] = field(default_factory=dict)
+    more: AsyncIterator[bytes] | None = None  # what comes after `body`, for an answer without an end
 
 
 def reply(obj: Object, status: int = 200) -> Reply:

@@ -78,7 +78,7 @@ class ApiServer:
         config = uvicorn.Config(
             self.front,
             http="httptools",
-            ws="none",
+            ws="websockets-sansio",
             lifespan="off",
             access_log=False,
             log_config=None,
