@@ -1,10 +1,7 @@
 """The real kubectl on the rehearsal cluster's API: reading, describing, cordoning, patching and watching."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,34 +11,9 @@ import pytest
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
 from fleet.simulation.server import READER
 from tests.simulation.cluster import deployment, template
+from tests.simulation.kubectl import WITHIN_S, Kubectl, marks, table
 
-KUBECTL = shutil.which("kubectl")
-pytestmark = [
-    pytest.mark.kubectl,
-    pytest.mark.skipif(KUBECTL is None, reason="kubectl is missing: install Debian's kubernetes-client"),
-]
-WITHIN_S = 60
-
-
-class Kubectl:
-    def __init__(self, kubeconfig: Path, home: Path) -> None:
-        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(home)}
-
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [str(KUBECTL), *arguments]
-        return subprocess.run(
-            command, env=self._environment, input=stdin, capture_output=True, text=True, timeout=WITHIN_S, check=False
-        )
-
-    def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        pipe = subprocess.PIPE
-        return subprocess.Popen([str(KUBECTL), *arguments], env=self._environment, stdout=pipe, stderr=pipe, text=True)
-
-    def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """Standard output of a command that must succeed."""
-        done = self.run(*arguments, stdin=stdin)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+pytestmark = marks
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +37,6 @@ def kubectl(cluster: Serving, tmp_path_factory: pytest.TempPathFactory) -> Kubec
 def node(cluster: Serving) -> str:
     name: str = cluster.call(lambda: cluster.rehearsal.store.list("nodes")[0]["metadata"]["name"])
     return name
-
-
-def table(text: str) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows; columns are two spaces or more apart."""
-    heads, *rows = text.splitlines()
-    return re.split(r"\s{2,}", heads.strip()), [re.split(r"\s{2,}", r.strip()) for r in rows]
 
 
 def test_get_nodes_has_the_real_columns(kubectl: Kubectl, node: str) -> None:
