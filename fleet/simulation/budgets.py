@@ -22,6 +22,8 @@ from fleet.simulation.rollout_steps import share
 
 Object = dict[str, Any]
 
+POD = "pod "
+TARGET = "DisruptionTarget"
 CHARGED_S = 120.0  # how long an eviction that was charged keeps its pod from counting as healthy
 SCALED = {
     "ReplicaSet": "replicasets",
@@ -37,7 +39,7 @@ class UnknownScaleError(Exception):
 
 
 class Budgets(Controller):
-    """Keys are PodDisruptionBudgets."""
+    """Keys are PodDisruptionBudgets, and pods that were told that they are going (with POD in front) and did not go."""
 
     name = "controllermanager"
     primary = "poddisruptionbudgets"
@@ -51,8 +53,16 @@ class Budgets(Controller):
     def watches(self) -> dict[str, Keys]:
         return {"poddisruptionbudgets": _itself, "pods": self._pod_changed}
 
+    def start_keys(self) -> Iterable[str]:
+        told = [POD + key_of(p) for p in self.informers["pods"].all() if _told_to_go(p)]
+        return [*super().start_keys(), *told]
+
     def _pod_changed(self, change: Change) -> Iterable[str]:
-        pod = change.object
+        told = [POD + key_of(change.object)] if _told_to_go(change.object) else []
+        return [*told, *self._budget_of(change.object)]
+
+    def _budget_of(self, pod: Object) -> Iterable[str]:
+        """The one budget that a change of the pod makes the controller look at."""
         namespace = pod["metadata"]["namespace"]
         budgets = self.informers["poddisruptionbudgets"].indexed("namespace", namespace)
         matching = sorted(key_of(b) for b in budgets if _chosen(b, [pod]))
@@ -65,6 +75,8 @@ class Budgets(Controller):
         return (chosen,)
 
     def sync(self, key: str) -> float | None:
+        if key.startswith(POD):
+            return self._forget(key.removeprefix(POD))
         budget = self.informers["poddisruptionbudgets"].get(key)
         if budget is None or "deletionTimestamp" in budget["metadata"]:
             return None
@@ -87,6 +99,27 @@ class Budgets(Controller):
         )
         self._write(budget, self._status(budget, healthy, expected, desired, charged))
         return again_s
+
+    def _forget(self, key: str) -> float | None:
+        """Take back that the pod is going, when it is still there after two minutes."""
+        pod = self.informers["pods"].get(key)
+        if pod is None or not _told_to_go(pod):
+            return None
+        told = podstatus.condition(pod["status"], TARGET)
+        assert told is not None  # noqa: S101 -- as _told_to_go says
+        wait_s = parse_stamp(told["lastTransitionTime"]) + CHARGED_S - self.clock.now()
+        if wait_s > 0:
+            return wait_s
+        since = {"lastProbeTime": None, "lastTransitionTime": stamp(self.clock.now())}
+        taken_back = {"type": TARGET, "status": "False", **since}
+
+        def change(draft: Object) -> Object:
+            conditions = [taken_back if c["type"] == TARGET else c for c in draft["status"]["conditions"]]
+            return {**draft, "status": {**draft["status"], "conditions": conditions}}
+
+        namespace, name = split_key(key)
+        self.store.mutate("pods", namespace, name, change, manager=self.manager, subresource="status")
+        return None
 
     def _expected(self, budget: Object, pods: list[Object]) -> tuple[int, int]:
         """Pods that should exist and pods that must stay healthy; percentages are rounded up."""
@@ -220,6 +253,14 @@ def _shown(budget: Object) -> str:
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{words}}},MatchExpressions:[]LabelSelectorRequirement{{}},}}"
     )
+
+
+def _told_to_go(pod: Object) -> bool:
+    """Whether the pod has the condition of an eviction, and neither ends nor has ended."""
+    if podstatus.is_terminating(pod) or podstatus.is_finished(pod):
+        return False
+    told = podstatus.condition(pod["status"], TARGET)
+    return told is not None and told["status"] == "True"
 
 
 def _itself(change: Change) -> Iterable[str]:

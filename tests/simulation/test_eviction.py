@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fleet.simulation import eviction_rules
 from fleet.simulation.auth import User
 from fleet.simulation.budgets import Budgets
 from fleet.simulation.machinery import Machinery
@@ -180,6 +181,22 @@ async def test_a_pending_pod_that_changes_meanwhile_is_tried_again_7() -> None:
         (got,) = await town.wait_for(answer, step_s=0.05)
         assert got.status_code == 201
         assert (await town.api.get("/api/v1/namespaces/test/pods/waiting")).status_code == 404
+
+
+async def test_a_pod_that_did_not_go_is_no_target_for_ever() -> None:
+    """The condition is taken back after two minutes; one that is going keeps it."""
+    async with Town() as town:
+        for number in (0, 1):
+            pod = town.pod(number)
+            status = eviction_rules.targeted(pod, town.api.clock.now())
+            town.api.store.restore("pods", {**pod, "status": status})
+        town.api.store.delete("pods", "test", "chat-1-1", grace_s=600)
+        await town.api.clock.advance(118)
+        assert [town.pod(i)["status"]["conditions"][-1]["status"] for i in (0, 1)] == ["True", "True"]
+        await town.api.clock.advance(4)
+        taken_back, kept = (town.pod(i)["status"]["conditions"][-1] for i in (0, 1))
+        assert (taken_back["status"], kept["status"]) == ("False", "True")
+        assert "reason" not in taken_back
 
 
 async def test_dry_runs_that_contradict_each_other_11() -> None:
