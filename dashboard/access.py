@@ -49,9 +49,15 @@ EXPOSED: Mapping[str, Role | str] = {
     "account": Role.VIEWER,
     "help": Role.VIEWER,
     "wall": Role.VIEWER,
+    "api-v1:clusters": Role.VIEWER,
     "api-v1:snapshot": Role.VIEWER,
     "api-v1:nodes": Role.VIEWER,
     "api-v1:node": Role.VIEWER,
+    "api-v1:node-pods": Role.VIEWER,
+    "api-v1:workloads": Role.VIEWER,
+    "api-v1:waiting": Role.VIEWER,
+    "api-v1:events": Role.VIEWER,
+    "api-v1:docs": Role.VIEWER,
     "api-v1:openapi-json": Role.VIEWER,
     "api-v1:api-root": Role.VIEWER,
     "socket": Role.VIEWER,
@@ -194,6 +200,12 @@ def visitors(session_keys: Collection[str]) -> dict[str, Visitor]:
         if user is not None and _still_valid(session, user):
             found[key] = Visitor(user.get_username(), roles_of(user))
     return found
+
+
+def bearers(token_ids: Collection[int]) -> dict[int, Visitor]:
+    """Who stands behind these tokens, by their numbers. Missing: revoked, expired, or the account was disabled."""
+    found = tokens.living().filter(pk__in=token_ids).prefetch_related("user__groups")
+    return {token.pk: Visitor(token.user.get_username(), roles_of(token.user)) for token in found}
 
 
 def _user_ids(sessions: Iterable[Mapping[str, Any]]) -> set[int]:

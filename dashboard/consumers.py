@@ -83,7 +83,7 @@ class Welcome:
 
     watcher: Watcher  # without a cluster yet
     clusters: Sequence[str]
-    screens: Collection[Screen] = frozenset(Screen)
+    screens: Collection[Screen] = frozenset(Screen) - {Screen.EVERYTHING}
 
 
 async def _open(scope: Scope, receive: Receive, send: Send, identify: Identify) -> None:
@@ -213,21 +213,25 @@ async def ended(watchers: Collection[Watcher]) -> Mapping[Watcher, Farewell]:
 
 
 def _ended(watchers: Collection[Watcher]) -> dict[Watcher, Farewell]:
-    """Five queries for any number."""
+    """A handful of queries for any number."""
     keys = {watcher.session for watcher in watchers if watcher.session}
     visitors = access.visitors(keys)
     sessions.seen(keys)
     screens = walls.living([watcher.wall for watcher in watchers if watcher.wall])
-    found = {watcher: _refusal(watcher, visitors, screens) for watcher in watchers}
+    bearers = access.bearers({watcher.token for watcher in watchers if watcher.token})
+    found = {watcher: _refusal(watcher, visitors, screens, bearers) for watcher in watchers}
     return {watcher: reason for watcher, reason in found.items() if reason is not None}
 
 
 def _refusal(
-    watcher: Watcher, visitors: Mapping[str, access.Visitor], screens: Mapping[str, WallAddress]
+    watcher: Watcher,
+    visitors: Mapping[str, access.Visitor],
+    screens: Mapping[str, WallAddress],
+    bearers: Mapping[int, access.Visitor],
 ) -> Farewell | None:
     if watcher.wall:
         return None if watcher.wall in screens else Farewell.SIGNED_OUT
-    visitor = visitors.get(watcher.session)
+    visitor = bearers.get(watcher.token) if watcher.token else visitors.get(watcher.session)
     if visitor is None:
         return Farewell.SIGNED_OUT
     return None if access.may(visitor.roles.on(watcher.cluster), "socket") else Farewell.FORBIDDEN

@@ -98,19 +98,21 @@ class Held:
 
 @dataclass(frozen=True)
 class Watcher:
-    """By what right a socket looks at a cluster: the key of a session, or the cookie of a wall's address."""
+    """By what right a socket looks at a cluster: a session's key, the cookie of a wall's address, or the number of a token."""
 
     cluster: str
     session: str = ""
     wall: str = ""
+    token: int = 0
 
 
 class Socket:
     """One browser's end of one cluster: what is still to be sent to it."""
 
-    def __init__(self, watcher: Watcher, view: View) -> None:
+    def __init__(self, watcher: Watcher, view: View, have: Version | None = None) -> None:
         self.watcher = watcher
         self.view = view
+        self._have = have  # what whoever comes back has seen
         self._stream: Stream | None = None
         self._frames: deque[str] = deque()
         self._behind = True  # wants a snapshot before anything else
@@ -129,10 +131,19 @@ class Socket:
 
     def attach(self, stream: "Stream") -> None:
         self._stream = stream
-        self.restart()
+        if stream.sent is not None:
+            self.begin(stream.sent)
+
+    def begin(self, version: Version) -> None:
+        """Send a snapshot next, unless `version` is what the other end has already."""
+        if version == self._have:
+            self._behind, self._have = False, None
+        else:
+            self.restart()
 
     def restart(self) -> None:
         """Forget what is queued and send a snapshot next."""
+        self._have = None
         self._frames.clear()
         self._behind = True
         self._wake.set()
@@ -191,7 +202,7 @@ class Stream:
         self._held = held
         self._now = now
         # Deltas that do not touch the view are not sent, so this may lag behind the picture.
-        self._sent: Version | None = None
+        self.sent: Version | None = None
         self._tables: tuple[Version, Raw] | None = None
 
     def snapshot(self) -> str | None:
@@ -206,21 +217,21 @@ class Stream:
 
     def restart(self, held: Held) -> None:
         """The picture jumped: everybody needs all of it."""
-        self._sent = held.version
+        self.sent = held.version
         for socket in self.sockets:
-            socket.restart()
+            socket.begin(held.version)
 
     def change(self, delta: Delta, old: Snapshot, held: Held) -> int:
         """Send what of `delta` this view shows, if anything. Returns how many sockets were too slow for it."""
         part = changes.filtered(delta, self.view, old, held.snapshot)
-        if part is None or self._sent is None:
+        if part is None or self.sent is None:
             return 0
-        frame = _text(DeltaFrame(_wire(self._sent), _wire(held.version), _s(held.at), part.tables, self._cluster))
-        self._sent = held.version
+        frame = _text(DeltaFrame(_wire(self.sent), _wire(held.version), _s(held.at), part.tables, self._cluster))
+        self.sent = held.version
         return sum(not socket.offer(frame) for socket in self.sockets)
 
     def pulse(self, at: float, trouble: Trouble, loss: Loss) -> None:
-        version = _wire(self._sent or Version(0, 0))
+        version = _wire(self.sent or Version(0, 0))
         frame = _text(PulseFrame(version, _s(at), _s(self._now()), trouble, bool(loss), loss, self._cluster))
         for socket in self.sockets:
             socket.beat(frame)

@@ -8,6 +8,7 @@ import secrets
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from dashboard.models import ApiToken, Scope
@@ -49,11 +50,16 @@ def recognise(header: str, now: datetime | None = None) -> ApiToken | None:
     if scheme.lower() != "bearer" or not text:
         return None
     now = now or timezone.now()
-    live = ApiToken.objects.filter(revoked_at=None, expires_at__gt=now, user__is_active=True)
-    token = live.select_related("user").filter(digest=digest(text.strip())).first()
+    token = living(now).filter(digest=digest(text.strip())).first()
     if token is not None and (token.last_used_at is None or token.last_used_at < now - USED_TO):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
+
+
+def living(now: datetime | None = None) -> QuerySet[ApiToken]:
+    """Tokens that work, with their accounts."""
+    found = ApiToken.objects.filter(revoked_at=None, expires_at__gt=now or timezone.now(), user__is_active=True)
+    return found.select_related("user")
 
 
 def covers(token: ApiToken, method: str) -> bool:

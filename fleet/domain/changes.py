@@ -55,6 +55,7 @@ class Screen(StrEnum):
     WAITING = "waiting"
     WALL = "wall"
     CLUSTERS = "clusters"  # the totals of every cluster, each with a version of its own
+    EVERYTHING = "everything"  # what programs follow
 
 
 class View(Struct, frozen=True):
@@ -69,9 +70,10 @@ WHOLE: Mapping[Screen, tuple[str, ...]] = {
     Screen.FLEET: ("fleet", "products", "nodes", "attention"),
     Screen.NODE: (),
     Screen.WORKLOADS: ("fleet", "workloads", "attention"),
-    Screen.WAITING: ("fleet", "products"),  # and the pods that want GPUs and have no node
+    Screen.WAITING: ("fleet", "products", "nodes"),  # and the pods that want GPUs and have no node
     Screen.WALL: ("fleet", "products", "nodes", "attention"),  # without the names of people
     Screen.CLUSTERS: ("fleet", "attention"),
+    Screen.EVERYTHING: tuple(TABLES),
 }
 
 

@@ -3,9 +3,11 @@
 import json
 import time
 
+import msgspec
 import pytest
 from django.test import Client
 
+from fleet.domain.picture import NodeRow, PodRow, WorkloadRow
 from tests.dashboard.pictures import Writer, nodes
 
 pytestmark = [pytest.mark.db, pytest.mark.broker, pytest.mark.django_db]
@@ -53,6 +55,136 @@ def problem(response, status: int) -> dict:
     assert body["title"]
     assert body["detail"]
     return body
+
+
+# Lists
+
+
+def names(answer) -> list[str]:
+    assert answer.status_code == 200, answer.content
+    return [item["name"] for item in answer.json()["items"]]
+
+
+def test_a_list_comes_in_parts_that_lead_to_one_another(client, writer):
+    path, found = "/api/v1/nodes?limit=10&q=node", []
+    while path:
+        answer = client.get(path)
+        found += names(answer)
+        assert answer.json()["total"] == 24
+        link = answer.headers.get("Link", "")
+        assert bool(link) == (answer.json()["next"] is not None)
+        path = link.removesuffix('>; rel="next"').removeprefix("<")
+    assert found == [f"node-{i:02}" for i in range(1, 25)]
+
+
+def test_a_part_begins_after_a_name_also_when_that_is_gone(client, writer):
+    assert names(client.get("/api/v1/nodes?after=node-22x")) == ["node-23", "node-24"]
+    assert names(client.get("/api/v1/nodes?after=z")) == []
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "limit=many", "level=worst", "usable=perhaps", "q=" + "x" * 300]
+)
+def test_parameters_have_bounds(client, writer, query):
+    problem(client.get(f"/api/v1/nodes?{query}"), 422)
+
+
+NODES = {
+    "node_01": NodeRow(name="node-01", pool="train", zone="a", product="H100", ready="True"),
+    "node_02": NodeRow(name="node-02", pool="train", zone="b", product="A100", level="bad", usable=False),
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("pool=train", ["node-01", "node-02"]),
+        ("pool=train&zone=b", ["node-02"]),
+        ("product=H100", ["node-01"]),
+        ("level=bad", ["node-02"]),
+        ("pool=train&level=ok", ["node-01"]),
+        ("usable=false", ["node-02"]),
+        ("q=NODE-01", ["node-01"]),
+        ("pool=none", []),
+    ],
+)
+def test_nodes_by_what_they_are(client, writer, query, expected):
+    writer.publish(nodes(4, **NODES))
+    answer = client.get(f"/api/v1/nodes?{query}")
+    assert names(answer) == expected
+    assert answer.json()["total"] == len(expected)
+
+
+def lab(writer) -> None:
+    """A bound pod and its workload, a waiting one, and one that wants no GPU."""
+    bound = PodRow("u1", "ml", "train-0", node="node-01", gpus=8, workload="Job/ml/train")
+    waiting = PodRow("u2", "lab", "big-0", gpus=8, waiting_reason="Unschedulable")
+    plain = PodRow("u3", "lab", "web-0")
+    train = WorkloadRow("Job", "ml", "train", team="vision", gpus_per_pod=8, gpus=8)
+    web = WorkloadRow("Deployment", "lab", "web")
+    pods = {f"{pod.namespace}/{pod.name}": pod for pod in (bound, waiting, plain)}
+    workloads = {f"{w.kind}/{w.namespace}/{w.name}": w for w in (train, web)}
+    writer.publish(msgspec.structs.replace(nodes(2), pods=pods, workloads=workloads))
+
+
+def test_pods_of_a_node(client, writer):
+    lab(writer)
+    assert names(client.get("/api/v1/nodes/node-01/pods")) == ["train-0"]
+    assert names(client.get("/api/v1/nodes/node-02/pods")) == []
+    problem(client.get("/api/v1/nodes/node-99/pods"), 404)
+
+
+def test_pods_that_wait_for_gpus(client, writer):
+    lab(writer)
+    (item,) = client.get("/api/v1/waiting").json()["items"]
+    assert (item["name"], item["waiting_reason"], item["gpus"]) == ("big-0", "Unschedulable", 8)
+    assert names(client.get("/api/v1/waiting?namespace=ml")) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["web", "train"]),
+        ("gpus=true", ["train"]),
+        ("gpus=false", ["web"]),
+        ("kind=Job", ["train"]),
+        ("q=WE", ["web"]),
+        ("namespace=lab", ["web"]),
+        ("team=vision", ["train"]),
+        ("team=vision&kind=Deployment", []),
+    ],
+)
+def test_workloads(client, writer, query, expected):
+    lab(writer)
+    assert names(client.get(f"/api/v1/workloads?{query}")) == expected
+
+
+def test_every_cluster_with_its_totals(client, writer, clusters):
+    first, second = client.get("/api/v1/clusters").json()["items"]
+    assert (first["name"], first["fleet"]["gpus"], first["lost"]) == (clusters[0], 192, "")
+    assert second == {"name": clusters[1], "at": None, "lost": "no-picture", "fleet": None}
+
+
+def test_a_picture_that_is_not_kept_true_says_so(client, writer):
+    etag = client.get("/api/v1/nodes").headers["ETag"]
+    writer.pulse(trouble=(("server", "silent", 4.0),))
+    answer = client.get("/api/v1/nodes", headers={"if-none-match": etag})
+    assert answer.json()["lost"] == "server"
+
+
+def test_the_reference_page_lists_every_operation_and_needs_no_script(client, writer):
+    html = client.get("/api/v1/docs").content.decode()
+    for path in client.get("/api/v1/openapi.json").json()["paths"]:
+        assert f"GET {path}</code>" in html
+    for shape in ("NodeRow", "PodRow", "Problem", "SnapshotAnswer"):
+        assert f'id="{shape}"' in html
+        assert f'href="#{shape}"' in html
+    assert "at most 1000" in html
+    assert "<style" not in html
+    assert "onclick" not in html
+
+
+# Problems
 
 
 def test_what_does_not_exist_is_a_problem(client, writer):
@@ -110,9 +242,10 @@ def test_answers_are_for_the_one_who_asked(client, writer):
 
 def test_the_description_names_every_operation_and_its_answers(client, writer):
     described = client.get("/api/v1/openapi.json").json()
-    assert set(described["paths"]) == {"/api/v1/snapshot", "/api/v1/nodes", "/api/v1/nodes/{name}"}
+    about_a_cluster = {"snapshot", "nodes", "nodes/{name}", "nodes/{name}/pods", "workloads", "waiting"}
+    assert set(described["paths"]) == {f"/api/v1/{name}" for name in (*about_a_cluster, "clusters", "events")}
     schemas = described["components"]["schemas"]
-    for path in described["paths"].values():
+    for path in (described["paths"][f"/api/v1/{name}"] for name in about_a_cluster):
         responses = path["get"]["responses"]
         assert {"200", "304", "401", "403", "404", "422", "503"} <= set(responses)
         name = responses["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]

@@ -1,0 +1,199 @@
+"""What the API answers: the shape of every answer, and the answers that are problems.
+
+Owns shapes and their description, versions as ETags, and how a long list is cut into pages. Must not know addresses.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+
+from dashboard import access, clusters, errors
+from fleet.domain.picture import AttentionRow, FleetRow, NodeRow, PodRow, ProductRow, Row, WorkloadRow
+from fleet.live import Loss, PictureError, Published
+
+R = TypeVar("R", bound=Row)
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What every answer about a cluster begins with.
+
+    `version`: (epoch, n). `at`: when it was last known to be true, `now`: when this was sent, both in seconds since 1970.
+    `trouble`: (what, why, for how many seconds). `lost`: why it is known not to be kept true, whatever its age; else "".
+    """
+
+    cluster: str
+    version: tuple[int, int]
+    at: float
+    now: float
+    trouble: tuple[tuple[str, str, float], ...]
+    lost: Loss
+
+
+class SnapshotAnswer(Head, frozen=True):
+    """Everything that is known of one cluster."""
+
+    fleet: FleetRow
+    products: dict[str, ProductRow]
+    nodes: dict[str, NodeRow]
+    pods: dict[str, PodRow]
+    workloads: dict[str, WorkloadRow]
+    attention: dict[str, AttentionRow]
+
+
+class Page(Head, frozen=True):
+    """A part of a list, in the order of its keys.
+
+    `total`: how many match. `next`: what to give as `after` for the next part; null at the end. Parts that are read one after
+    another may be of different versions; what stayed all the time is in one of them.
+    """
+
+    total: int
+    next: str | None
+
+
+class NodesAnswer(Page, frozen=True):
+    """Nodes of one cluster, by name."""
+
+    items: list[NodeRow]
+
+
+class PodsAnswer(Page, frozen=True):
+    """Pods of one cluster, by namespace and name."""
+
+    items: list[PodRow]
+
+
+class WorkloadsAnswer(Page, frozen=True):
+    """Workloads of one cluster, by kind, namespace and name."""
+
+    items: list[WorkloadRow]
+
+
+class NodeAnswer(Head, frozen=True):
+    """One node."""
+
+    node: NodeRow
+
+
+class ClusterState(msgspec.Struct, frozen=True):
+    """One cluster that you may see. `fleet`: its totals, null before its first snapshot. The rest as in every answer."""
+
+    name: str
+    at: float | None
+    lost: Loss
+    fleet: FleetRow | None
+
+
+class ClustersAnswer(msgspec.Struct, frozen=True):
+    """Every cluster that you may see, in the order of the configuration."""
+
+    now: float
+    items: list[ClusterState]
+
+
+ANSWERS = (SnapshotAnswer, NodesAnswer, NodeAnswer, PodsAnswer, WorkloadsAnswer, ClustersAnswer, errors.Problem)
+
+
+class Refused(Exception):  # noqa: N818  (an answer, not a failure)
+    """There is no answer but this problem."""
+
+    def __init__(self, status: HTTPStatus, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = headers
+
+
+def described(answer: type, *, media: str = "application/json") -> dict[str, Any]:
+    """The responses of one operation, for its description."""
+    problem = {"$ref": "#/components/schemas/Problem"}
+    refused = {
+        status.value: {"description": status.phrase, "content": {errors.PROBLEM: {"schema": problem}}}
+        for status in (
+            HTTPStatus.UNAUTHORIZED,
+            HTTPStatus.FORBIDDEN,
+            HTTPStatus.NOT_FOUND,
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            HTTPStatus.SERVICE_UNAVAILABLE,
+        )
+    }
+    schema = {"type": "string"} if answer is str else {"$ref": f"#/components/schemas/{answer.__name__}"}
+    ok = {"description": "OK", "content": {media: {"schema": schema}}}
+    unchanged = (
+        {304: {"description": "Not changed since the ETag in If-None-Match"}} if issubclass(answer, Head) else {}
+    )
+    return {"responses": {200: ok, **unchanged, **refused}}
+
+
+def chosen(request: HttpRequest, cluster: str) -> str:
+    """The name of the cluster that is asked for. Raises Refused."""
+    try:
+        return clusters.chosen(cluster, access.clusters_of(request))
+    except clusters.UnknownClusterError as error:
+        detail = f"There is no cluster {cluster}." if cluster else "There is no cluster."
+        raise Refused(HTTPStatus.NOT_FOUND, detail) from error
+
+
+def published(request: HttpRequest, cluster: str) -> tuple[str, Published]:
+    """The chosen cluster's name and picture. Raises Refused."""
+    name = chosen(request, cluster)
+    try:
+        found = clusters.published(name)
+    except PictureError as error:
+        wait = {"Retry-After": "5"}
+        raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The picture cannot be read now.", wait) from error
+    if found is None:
+        wait = {"Retry-After": "1"}
+        raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"There is no snapshot of cluster {name} yet.", wait)
+    return name, found
+
+
+def head(cluster: str, found: Published) -> dict[str, Any]:
+    version, pulse, now = found.version, found.pulse, time.time()
+    return {
+        "cluster": cluster,
+        "version": (version.epoch, version.n),
+        "at": pulse.at,
+        "now": now,
+        "trouble": pulse.trouble,
+        "lost": pulse.loss(now),
+    }
+
+
+def page(rows: Mapping[str, R], wanted: Callable[[str, R], bool], after: str, limit: int) -> dict[str, Any]:
+    """The members of a `Page`: of the rows that are wanted, those whose keys come after `after`, at most `limit`."""
+    keys = sorted(key for key, row in rows.items() if wanted(key, row))
+    rest = [key for key in keys if key > after] if after else keys
+    part = rest[:limit]
+    return {
+        "total": len(keys),
+        "next": part[-1] if len(rest) > limit else None,
+        "items": [rows[key] for key in part],
+    }
+
+
+def answer(request: HttpRequest, found: Published, body: Head) -> HttpResponse:
+    """JSON, or 304 for whoever has this version. `Vigie-At` says on both how old it is, since a 304 has no body that could."""
+    state = "+".join(sorted({*(what for what, _, _ in found.pulse.trouble), body.lost} - {""}))
+    etag = f'W/"{body.cluster}-{found.version.epoch}-{found.version.n}-{state}"'
+    headers = {
+        "ETag": etag,
+        "Vigie-At": f"{found.pulse.at:.3f}",
+        "Cache-Control": "no-cache, private",
+        "Vary": "Cookie, Authorization",
+    }
+    if etag in [given.strip() for given in request.headers.get("If-None-Match", "").split(",")]:
+        return HttpResponse(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+    if isinstance(body, Page) and body.next is not None:
+        headers["Link"] = f'<{following(request, body.next)}>; rel="next"'
+    return HttpResponse(msgspec.json.encode(body), content_type="application/json", headers=headers)
+
+
+def following(request: HttpRequest, after: str) -> str:
+    query = request.GET.copy()
+    query["after"] = after
+    return f"{request.path}?{query.urlencode()}"

@@ -1,0 +1,115 @@
+"""The API's description as a page, made on the server from the OpenAPI document: no script, and none of anybody else.
+
+Owns what the page lists. Must not say anything that the document does not.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from dashboard import pages
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A parameter of an operation, or a member of an answer."""
+
+    name: str
+    type: str
+    text: str
+    link: str = ""  # the shape that it leads to
+
+
+@dataclass(frozen=True)
+class Operation:
+    method: str
+    path: str
+    text: str
+    parameters: tuple[Field, ...]
+    answers: tuple[Field, ...]  # by status
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An object that answers are made of."""
+
+    name: str
+    text: str
+    fields: tuple[Field, ...]
+
+
+def page(request: HttpRequest, document: Json) -> HttpResponse:
+    context = {
+        "title": document["info"]["title"],
+        "text": document["info"]["description"],
+        "operations": list(operations(document)),
+        "shapes": list(shapes(document)),
+    }
+    return pages.page(request, "api.html", "", context)
+
+
+def operations(document: Json) -> Iterator[Operation]:
+    for path, methods in document["paths"].items():
+        for method, found in methods.items():
+            parameters = tuple(_parameter(parameter) for parameter in found.get("parameters", ()))
+            answers = tuple(_answer(str(status), response) for status, response in found["responses"].items())
+            yield Operation(method.upper(), path, _text(found), parameters, answers)
+
+
+def shapes(document: Json) -> Iterator[Shape]:
+    for name, found in sorted(document["components"]["schemas"].items()):
+        fields = tuple(_field(key, schema) for key, schema in found.get("properties", {}).items())
+        if fields:
+            yield Shape(name, _text(found), fields)
+
+
+def _text(found: Json) -> str:
+    return str(found.get("description", ""))
+
+
+def _parameter(found: Json) -> Field:
+    schema = found.get("schema", {})
+    limits = [
+        f"{word} {schema[key]}" for key, word in (("minimum", "at least"), ("maximum", "at most")) if key in schema
+    ]
+    default = [f"{schema['default']} when left out"] if schema.get("default") not in {None, ""} else []
+    parts = filter(None, [_text(found) or _text(schema), *limits, *default])
+    return Field(found["name"], f"{kind(schema)}, in the {found['in']}", "; ".join(parts))
+
+
+def _answer(status: str, response: Json) -> Field:
+    content: Json = response.get("content", {})
+    media = next(iter(content), "")
+    link = _link(content[media].get("schema", {})) if media else ""
+    return Field(status, media, _text(response), link)
+
+
+def _field(name: str, schema: Json) -> Field:
+    return Field(name, kind(schema), _text(schema), _link(schema))
+
+
+def _link(schema: Json) -> str:
+    """The name of the shape that a schema is, or holds."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rsplit("/", 1)[-1]
+    inner = [schema.get("items"), schema.get("additionalProperties"), *schema.get("anyOf", ())]
+    return next((found for part in inner if isinstance(part, Mapping) and (found := _link(part))), "")
+
+
+def kind(schema: Json) -> str:
+    """A schema's type in a few words: "array of NodeRow", "number or null"."""
+    if "$ref" in schema:
+        return _link(schema)
+    if "anyOf" in schema:
+        return " or ".join(kind(part) for part in schema["anyOf"])
+    if "prefixItems" in schema:
+        return "[" + ", ".join(kind(part) for part in schema["prefixItems"]) + "]"
+    if "enum" in schema:
+        return "one of " + ", ".join(f"“{value}”" for value in schema["enum"])
+    name = str(schema.get("type", "any"))
+    inner = schema.get("items") or schema.get("additionalProperties")
+    return f"{name} of {kind(inner)}" if isinstance(inner, Mapping) and inner else name
