@@ -6,6 +6,7 @@ and must not let anything through that EXPOSED does not name. A cluster for whic
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,6 +40,7 @@ EXPOSED: Mapping[str, Role | str] = {
     "welcome": PUBLIC,
     "set_language": PUBLIC,
     "wall-open": PUBLIC,
+    "metrics": Role.VIEWER,
     "home": Role.VIEWER,
     "fleet": Role.VIEWER,
     "node": Role.VIEWER,
@@ -88,6 +90,8 @@ def clusters_of(request: HttpRequest) -> list[str]:
     """The configured clusters that whoever sent this request may see, in the order of the kubeconfig."""
     if (address := wall_of(request)) is not None:
         return visible(Roles(by_cluster={address.cluster: Role.VIEWER}))
+    if getattr(request, "near", False):
+        return clusters.names()
     token = token_of(request)
     return visible(roles_of(request.user), token.cluster if token else "")
 
@@ -137,7 +141,9 @@ class Gate:
         name = request.resolver_match.view_name if request.resolver_match else ""
         if EXPOSED.get(name) == PUBLIC or (name in WALLS and _comes_from_wall(request)):
             return None
-        api = request.path_info.startswith("/api/")
+        if name == "metrics" and _comes_from_near(request):
+            return None
+        api = name == "metrics" or request.path_info.startswith("/api/")
         # Whoever sends a token is judged by it alone, whatever cookie comes along.
         if api and "Authorization" in request.headers:
             _take_token(request)
@@ -154,6 +160,20 @@ def _comes_from_wall(request: HttpRequest) -> bool:
     address = wall.recognise(request.COOKIES.get(settings.VIGIE_WALL_COOKIE, ""))
     request.wall_address = address  # type: ignore[attr-defined]
     return address is not None
+
+
+def _comes_from_near(request: HttpRequest) -> bool:
+    """Whether a scraper asks from a network that needs no token. What came through a proxy does not say where it is from."""
+    forwarded = {"Authorization", "Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Real-Ip"} & set(
+        request.headers
+    )
+    try:
+        address = ip_address(request.META.get("REMOTE_ADDR", ""))
+    except ValueError:
+        return False
+    near = not forwarded and any(address in ip_network(network) for network in settings.VIGIE_METRICS_FROM)
+    request.near = near  # type: ignore[attr-defined]
+    return near
 
 
 def _take_token(request: HttpRequest) -> None:

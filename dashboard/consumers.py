@@ -254,6 +254,11 @@ def read_picture(cluster: str) -> Held | None:
 _hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = weakref.WeakKeyDictionary()
 
 
+def hubs() -> list[Hub]:
+    """Of every event loop of this process."""
+    return list(_hubs.values())
+
+
 def hub() -> Hub:
     """The hub of this process; of this event loop, which in a process that serves is the same."""
     loop = asyncio.get_running_loop()

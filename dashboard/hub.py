@@ -56,11 +56,22 @@ class Hub:
         self._channel = ""
         self._checked_at = now()
         self._checking = self._check_again = False
+        self._slow = 0  # of feeds that nobody looks at any more
 
     @property
     def watched(self) -> dict[str, int]:
         """Number of sockets by cluster."""
-        return dict(Counter(socket.cluster for socket in self._sockets))
+        return dict(Counter(socket.cluster for socket in list(self._sockets)))
+
+    @property
+    def slow(self) -> int:
+        """How often a socket did not keep up and was dropped to a fresh snapshot."""
+        return self._slow + sum(feed.slow for feed in list(self._feeds.values()))
+
+    @property
+    def queued(self) -> int:
+        """Frames that wait to be sent, in the longest queue."""
+        return max((socket.queued for socket in list(self._sockets)), default=0)
 
     def join(self, socket: Socket) -> None:
         """Send this socket a snapshot, then every change of its view, until it leaves."""
@@ -80,6 +91,7 @@ class Hub:
         if feed is not None:
             feed.leave(socket)
             if not feed.streams:
+                self._slow += feed.slow
                 del self._feeds[socket.cluster]
 
     async def stop(self) -> None:

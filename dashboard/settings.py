@@ -118,6 +118,8 @@ VIGIE_CONTEXTS = names("VIGIE_CONTEXTS")  # empty: every context of the kubeconf
 VIGIE_ACTIONS = frozenset(names("VIGIE_ACTIONS"))  # clusters that may be changed; every other one is read-only
 VIGIE_REDIS_URL = os.environ.get("REDIS_URL", "")  # empty: everything in this process's memory
 VIGIE_SECURE = os.environ.get("VIGIE_SECURE", "") == "1"
+# Networks that may read /metrics without a token. Behind a proxy every request may look as if it came from this machine.
+VIGIE_METRICS_FROM = names("VIGIE_METRICS_FROM", "" if VIGIE_SECURE else "127.0.0.0/8,::1/128")
 
 # --- Django --------------------------------------------------------------------------------------------------------------------
 DEBUG = False
@@ -200,7 +202,7 @@ CSRF_TRUSTED_ORIGINS = [
     f"https://{'*' if host.startswith('.') else ''}{host}" for host in ALLOWED_HOSTS if VIGIE_SECURE and host != "*"
 ]
 SECURE_SSL_REDIRECT = VIGIE_SECURE
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come from the machine itself, without TLS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]  # probes come from the machine itself, without TLS
 SECURE_HSTS_SECONDS = 365 * 86_400 if VIGIE_SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = VIGIE_SECURE
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if VIGIE_SECURE else None

@@ -7,11 +7,15 @@ import hashlib
 import secrets
 from datetime import datetime, timedelta
 
+import structlog
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from dashboard import goodbyes
 from dashboard.models import ApiToken, Scope
+
+log = structlog.get_logger(__name__)
 
 PREFIX = "vigie_"  # so that secret scanners and people recognise one
 USED_TO = timedelta(minutes=5)
@@ -26,19 +30,25 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def issue(user: User, name: str, days: int, now: datetime | None = None) -> tuple[str, ApiToken]:
-    """A new token with its secret, which is not stored and cannot be shown again."""
+def issue(user: User, name: str, days: int, now: datetime | None = None, *, cluster: str = "") -> tuple[str, ApiToken]:
+    """A new token with its secret, which is not stored and cannot be shown again. It reads one cluster, or (cluster "") every one
+    that its owner may see."""
     now = now or timezone.now()
-    text = secret(PREFIX)
+    text, end = secret(PREFIX), now + timedelta(days=days)
     token = ApiToken.objects.create(
-        user=user, name=name, digest=digest(text), created_at=now, expires_at=now + timedelta(days=days)
+        user=user, name=name, digest=digest(text), created_at=now, expires_at=end, cluster=cluster
     )
+    log.info("a token was made", user=user.get_username(), token=token.pk, cluster=cluster or "every one", days=days)
     return text, token
 
 
 def revoke(pk: int, now: datetime | None = None) -> bool:
     """False when there is no such token, or it was revoked before."""
-    return bool(ApiToken.objects.filter(pk=pk, revoked_at=None).update(revoked_at=now or timezone.now()))
+    if not ApiToken.objects.filter(pk=pk, revoked_at=None).update(revoked_at=now or timezone.now()):
+        return False
+    log.info("a token was revoked", token=pk)
+    goodbyes.announce()
+    return True
 
 
 def recognise(header: str, now: datetime | None = None) -> ApiToken | None:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.views.i18n import set_language
 
-from dashboard import consumers, errors, health, sign_in, views, wall
+from dashboard import consumers, errors, health, metrics, sign_in, views, wall
 from dashboard.api import api
 
 
@@ -42,6 +42,7 @@ urlpatterns = [
     path("language/", set_language, name="set_language"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
     path("api/v1/", api.urls),
 ]
 

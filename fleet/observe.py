@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import structlog
+from msgspec.structs import replace
 
 from fleet.domain.changes import Version, diff
 from fleet.domain.inventory import Inventory
 from fleet.domain.kube import Bookmark, Event, Kind, Listed, Lost
 from fleet.domain.picture import Snapshot
 from fleet.domain.truth import Truth
-from fleet.live import Lease, Picture, PictureError, Pulse
+from fleet.live import Lease, Picture, PictureError, Pulse, Work
 from fleet.ports import Cluster, PortError, Stopping
 
 log = structlog.get_logger(__name__)
@@ -59,6 +60,7 @@ class Writer:
         self.resume: dict[Kind, str] = {}  # the resourceVersion up to which the inventory is right
         self.truth = Truth()
         self.told: frozenset[tuple[str, str]] = frozenset()  # what the last pulse said is broken
+        self.work = Work()
         self.version = Version(0, 0)
         self.shown: Snapshot | None = None  # what the picture holds at `version`; None: we cannot know
 
@@ -93,18 +95,23 @@ class Writer:
             events = streams.take(self.pace.tick_s, gather_s)
             began = time.monotonic()
             self._apply(events)
+            self.work = replace(self.work, waiting=streams.waiting)
             self._tell(lease, streams.probe, due)
             # Publishing may take a quarter of the time, then changes wait longer for one another.
             gather_s = min(max(self.pace.gather_s, 3 * (time.monotonic() - began)), self.pace.gather_most_s)
 
     def _apply(self, events: Iterable[Event]) -> None:
+        heard, lost = 0, 0
         for event in events:
+            heard += 1
             self.truth.hear(event, self.now())
             if isinstance(event, Lost):
+                lost += 1
                 continue
             if not isinstance(event, Bookmark):
                 self.inventory.apply(event)
             self.resume[event.kind] = event.resource_version
+        self.work = replace(self.work, events=self.work.events + heard, restarts=self.work.restarts + lost)
         for kind in self.truth.hide(self.now()):
             log.warning(
                 "a kind may not be read; the picture goes without it", cluster=self.cluster.name, kind=kind.value
@@ -140,7 +147,8 @@ class Writer:
 
     def _pulse(self) -> None:
         now, causes = self.now(), self.truth.causes
-        if not self.picture.pulse(self.cluster.name, self.version, Pulse(self.truth.at, self.truth.trouble(now), now)):
+        pulse = Pulse(self.truth.at, self.truth.trouble(now), now, self.work)
+        if not self.picture.pulse(self.cluster.name, self.version, pulse):
             raise LeaseLostError
         self.told = causes
 
@@ -153,9 +161,11 @@ class Writer:
             return
         delta = diff(self.shown, snapshot) if self.shown is not None else None
         if delta is not None or self.shown is None:
-            self.version = Version(self.version.epoch, self.version.n + 1)
+            self.version, began = Version(self.version.epoch, self.version.n + 1), time.monotonic()
             if not self.picture.publish(self.cluster.name, self.version, delta, snapshot):
                 raise LeaseLostError
+            spent_s = self.work.publish_s + time.monotonic() - began
+            self.work = replace(self.work, publishes=self.work.publishes + 1, publish_s=round(spent_s, 6))
         self.shown = snapshot
 
 
@@ -219,6 +229,10 @@ class Streams:
             self._events.clear()
             self._changed.notify_all()
             return events
+
+    @property
+    def waiting(self) -> int:
+        return len(self._events)
 
     def follow(self, kind: Kind, since: str | None) -> None:
         """Body of a kind's thread."""

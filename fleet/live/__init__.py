@@ -13,7 +13,7 @@ from django.conf import settings
 
 from fleet.live.notices import GROUP, Notices
 from fleet.live.picture_memory import MemoryPicture
-from fleet.live.published import Lease, Loss, Picture, PictureError, Published, Pulse
+from fleet.live.published import Lease, Loss, Picture, PictureError, Published, Pulse, Work
 
 __all__ = [
     "GROUP",
@@ -24,7 +24,9 @@ __all__ = [
     "PictureError",
     "Published",
     "Pulse",
+    "Work",
     "attach",
+    "failures",
     "picture",
     "tell",
 ]
@@ -35,6 +37,11 @@ _notices = Notices()
 def attach(loop: asyncio.AbstractEventLoop) -> None:
     """The web server of this process runs on `loop`: notices go out there. Call before anything is published."""
     _notices.attach(loop)
+
+
+def failures() -> int:
+    """How many notices this process could not send."""
+    return _notices.failures
 
 
 def tell(notice: Mapping[str, Any]) -> None:

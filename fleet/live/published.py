@@ -29,17 +29,28 @@ class Loss(StrEnum):
     NO_PICTURE = "no-picture"  # there was none yet
 
 
+class Work(Struct, frozen=True):
+    """What the writer has done since its process began to watch this cluster, and what it has before it. Counters only grow."""
+
+    events: int = 0  # heard from the API server
+    restarts: int = 0  # of streams
+    publishes: int = 0
+    publish_s: float = 0.0  # spent on them, in all
+    waiting: int = 0  # events in the queue now
+
+
 class Pulse(Struct, frozen=True):
     """How true the picture is.
 
     `at`: seconds since 1970, when the writer last knew that what it shows is what the cluster says (every stream open and
     the server answered a probe). `trouble`: what is broken, as (kind or "server", reason, for how many seconds by now).
-    `said_at`: when the writer said this, by its clock.
+    `said_at`: when the writer said this, by its clock. `work`: what it is doing.
     """
 
     at: float
     trouble: Trouble = ()
     said_at: float = 0.0
+    work: Work = Work()
 
     def loss(self, now: float) -> Loss:
         """Whether the picture is known not to be kept true at `now`, if this is the last pulse."""

@@ -20,6 +20,7 @@ TABLE = {
     "welcome": (PUBLIC, "GET", "/welcome/some-token/"),
     "set_language": (PUBLIC, "POST", "/language/"),
     "wall-open": (PUBLIC, "GET", "/wall/some-secret/"),
+    "metrics": (Role.VIEWER, "GET", "/metrics"),
     "home": (Role.VIEWER, "GET", "/"),
     "fleet": (Role.VIEWER, "GET", "/c/{cluster}/"),
     "node": (Role.VIEWER, "GET", "/c/{cluster}/nodes/node-01/"),
@@ -67,7 +68,8 @@ def test_every_address_and_socket_is_in_both_tables():
 
 @pytest.mark.parametrize("person", PEOPLE)
 @pytest.mark.parametrize("name", [name for name, entry in TABLE.items() if entry[1] != "WEBSOCKET"])
-def test_address_by_role(name, person, as_person, writer):
+def test_address_by_role(name, person, as_person, writer, settings):
+    settings.VIGIE_METRICS_FROM = ()
     least, method, path = TABLE[name]
     response = as_person(person).generic(method, path.format(cluster=writer.cluster))
     role = ROLE_OF[person]
@@ -76,7 +78,7 @@ def test_address_by_role(name, person, as_person, writer):
         assert not response.get("Location", "").startswith("/login/?")
     elif person is not None:
         assert response.status_code == 403
-    elif path.startswith("/api/"):
+    elif path.startswith(("/api/", "/metrics")):
         assert response.status_code == 401
     else:
         assert response.headers["Location"] == f"/login/?next={path.format(cluster=writer.cluster)}"
