@@ -99,7 +99,7 @@ async def listening(rehearsal: Rehearsal, home: Path, port: int = 0, page_port: 
     """
     home.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 -- once, before anything runs
     server = ApiServer(rehearsal.store)
-    faults = ServerFaults(server.app, rehearsal.clock)
+    faults = ServerFaults(server.app, rehearsal.clock, drop=server.drop_connections)
     stage = Stage(server.app, faults, rehearsal.clock, SCENARIOS)
     page = PageServer(stage)
     server.front = Control(stage, page.link)

@@ -104,14 +104,15 @@ class ApiServer:
         while not self._serving.done():
             self.app.cut_streams()  # again and again: a watch may have been asked for just before
             if loop.time() >= abort_at:
-                self._abort()
+                self.drop_connections()
             await asyncio.wait((self._serving,), timeout=0.02)
         await self._serving
         self._server = self._serving = None
 
-    def _abort(self) -> None:
-        """Drop connections: idle clients do not answer the end of TLS, and asyncio would wait half a minute for them."""
-        assert self._server is not None  # noqa: S101 -- called while stopping
+    def drop_connections(self) -> None:
+        """As a killed server does. Idle clients do not answer the end of TLS, and asyncio would wait for them long."""
+        if self._server is None:
+            return
         for connection in list(self._server.server_state.connections):
             if connection.transport is not None:
                 connection.transport.abort()

@@ -5,10 +5,10 @@ Owns what clients meet instead of an answer. Must not change the cluster, nor kn
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any
 
 from fleet.simulation.api import Application, BrokenStreamError, Message, Receive, Scope, Send
 from fleet.simulation.auth import Attempt, refused
@@ -46,10 +46,11 @@ class Fault:
 
 
 class ServerFaults:
-    """An ASGI application around another: with no faults set, everything passes."""
+    """An ASGI application around another: with no faults set, everything passes. `drop` ends all connections at once."""
 
-    def __init__(self, app: Application, clock: Clock, seed: int = 1) -> None:
+    def __init__(self, app: Application, clock: Clock, seed: int = 1, drop: Callable[[], None] = lambda: None) -> None:
         self.app = app
+        self.drop = drop
         self.clock = clock
         self.met = 0  # requests that met a fault
         self._faults: tuple[Fault, ...] = ()
@@ -70,6 +71,7 @@ class ServerFaults:
         """What clients see of a server that is killed and started again; `down_s` of the cluster's time."""
         before = self._faults
         self.app.restart()
+        self.drop()
         try:
             self.set((Fault(Weather.DROP),))
             await self.clock.sleep(down_s * 0.7)
@@ -89,8 +91,10 @@ class ServerFaults:
         fault = self._met(scope["path"])
         if fault is not None and fault.weather is not Weather.CUT:
             self.met += 1
-            if not await self._suffer(fault, scope, receive, send):
+            passed = await self._suffer(fault, scope, receive, send)
+            if passed is None:
                 return
+            receive = passed
         await self.app(scope, receive, self._cutting(scope, send))
 
     def _met(self, path: str) -> Fault | None:
@@ -104,28 +108,34 @@ class ServerFaults:
                 return fault
         return None
 
-    async def _suffer(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Whether the request goes on to the server afterwards."""
+    async def _suffer(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> Receive | None:
+        """What the server may receive of it afterwards; None when it never hears of it."""
         match fault.weather:
             case Weather.SLOW:
                 await self.clock.sleep(fault.seconds)
-                return True
+                return receive
             case Weather.HANG:
                 return await self._hang(receive)
             case Weather.DROP:
-                raise BrokenStreamError
+                self.drop()
+                await _gone(receive)
             case _:
                 await _read(receive)
                 await _send(send, self._refusal(fault, scope))
-                return False
+        return None
 
-    async def _hang(self, receive: Receive) -> NoReturn:
-        """No word until the weather changes (then the connection ends) or the client gives up."""
+    async def _hang(self, receive: Receive) -> Receive | None:
+        """No word until the weather changes (then it goes on) or the client gives up."""
+        messages = [await receive()]
+        while messages[-1].get("more_body"):
+            messages.append(await receive())
         changed, gone = asyncio.create_task(self._changed.wait()), asyncio.create_task(_gone(receive))
-        _, waiting = await asyncio.wait((changed, gone), return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-        raise BrokenStreamError
+        try:
+            await asyncio.wait((changed, gone), return_when=asyncio.FIRST_COMPLETED)
+            return None if gone.done() else _again(messages, receive)
+        finally:
+            changed.cancel()
+            gone.cancel()
 
     def _refusal(self, fault: Fault, scope: Scope) -> Reply:
         match fault.weather:
@@ -174,6 +184,17 @@ async def _read(receive: Receive) -> None:
     """The whole request, so that the connection can be used again."""
     while (await receive()).get("more_body"):
         pass
+
+
+def _again(messages: list[Message], receive: Receive) -> Receive:
+    """Gives `messages` once more, then what comes."""
+    left = iter(messages)
+
+    async def receiving() -> Message:
+        message = next(left, None)
+        return await receive() if message is None else message
+
+    return receiving
 
 
 async def _gone(receive: Receive) -> None:

@@ -83,3 +83,21 @@ def test_stamps_are_those_of_kubernetes() -> None:
     assert micro_stamp(1_790_000_000.25) == "2026-09-21T14:13:20.250000Z"
     assert parse_stamp(stamp(1_790_000_000.0)) == 1_790_000_000.0
     assert parse_stamp(micro_stamp(1_790_000_000.25)) == 1_790_000_000.25
+
+
+async def test_the_speed_of_a_running_clock_can_change_and_sleepers_keep_their_moments() -> None:
+    clock = RealClock()
+    began = time.monotonic()
+    sleeping = asyncio.create_task(clock.sleep(60.0))
+    await asyncio.sleep(0.01)
+    before = clock.now()
+    clock.change_speed(1000.0)
+    assert clock.now() - before < 20.0, "it goes on from where it was"
+    await sleeping
+    assert time.monotonic() - began < 10.0
+    assert clock.now() - before >= 59.0
+    clock.change_speed(1.0)
+    for wrong in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="positive"):
+            clock.change_speed(wrong)
+    assert clock.speed == 1.0

@@ -6,7 +6,6 @@ outside the rehearsal has.
 
 from typing import Any
 
-from fleet.simulation.hardware import GPU
 from fleet.simulation.refusals import ApiError
 from fleet.simulation.scenarios.scene import Scene, StoryError, gpus_of
 from fleet.simulation.scenarios.stage import Scenario
@@ -74,9 +73,11 @@ async def overcommit(scene: Scene) -> None:
 
 
 async def _lose(scene: Scene, node: str, count: int) -> None:
-    present = gpus_of(scene.store.get("nodes", None, node))
-    left = {"status": {"allocatable": {GPU: str(max(0, present - count))}}}
-    await scene.patch(scene.hand("machine-room", "kubelet"), "nodes", "", node, left, "status")
+    left = max(0, gpus_of(scene.store.get("nodes", None, node)) - count)
+    change = {"metadata": {"annotations": {"sim/gpu-allocatable": str(left)}}}
+    await scene.patch(scene.hand("machine-room", "rehearsal"), "nodes", "", node, change)
+    if not await scene.until(lambda: gpus_of(scene.store.get("nodes", None, node)) == left, NOTICED_S):
+        raise StoryError(f"the kubelet of {node} has not noticed")
 
 
 async def foreign_uncordon(scene: Scene) -> None:

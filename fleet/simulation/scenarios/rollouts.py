@@ -80,7 +80,7 @@ async def image_pull(scene: Scene) -> None:
     await scene.create(team, "deployments", {**first, "spec": {**first["spec"], "strategy": rolling(1, 0)}})
     await _settled(scene, "summary-api", 2)
     deployment = await team.get("deployments", NAMESPACE, "summary-api")
-    missing = release(deployment, "par-prod/summary-api:1.1-typo", {"sim/pull-fails": "true"})
+    missing = release(deployment, "par-prod/summary-api:1.1-typo", {"sim/image-error": "true"})
     await team.patch("deployments", NAMESPACE, "summary-api", missing)
     scene.tell("Released summary-api with an image tag that the registry does not have.")
     if await scene.until(lambda: _waits_for(scene, "summary-api", "ErrImagePull", "ImagePullBackOff"), SETTLES_S):
