@@ -9,7 +9,8 @@ from typing import Any
 Object = dict[str, Any]
 
 # Annotations on a pod: sim/pull-seconds, sim/warmup-seconds, sim/stop-seconds, sim/run-seconds, sim/run-spread (0.5: each pod
-# runs between half and one and a half times as long), sim/exit-code, sim/unready.
+# runs between half and one and a half times as long), sim/hang-seconds (answers no probe after so long), sim/exit-code,
+# sim/unready, sim/crashloop, sim/image-error (its image cannot be pulled).
 PREFIX = "sim/"
 
 
@@ -25,6 +26,8 @@ class Behaviour:
     stop_exit_code: int = 0
     image_bytes: int = 187_654_321
     ready: bool = True
+    hang_s: float | None = None
+    image_error: bool = False
 
 
 UNKNOWN_IMAGE = Behaviour()
@@ -48,6 +51,10 @@ IMAGES: dict[str, Behaviour] = {
 }
 
 
+TIMES = (("pull_s", "pull"), ("warmup_s", "warmup"), ("stop_s", "stop"), ("run_s", "run"), ("hang_s", "hang"))
+CRASH_S = 0.5  # how long a crash-looping container runs
+
+
 def image_name(image: str) -> str:
     """ "registry/group/llm-server:v41@sha256:…" → "llm-server"."""
     return image.partition("@")[0].rsplit("/", 1)[-1].partition(":")[0]
@@ -58,7 +65,7 @@ def behaviour(pod: Object) -> Behaviour:
     found = IMAGES.get(image_name(pod["spec"]["containers"][0]["image"]), UNKNOWN_IMAGE)
     annotations = pod["metadata"].get("annotations") or {}
     changes: dict[str, Any] = {}
-    for field, key in (("pull_s", "pull"), ("warmup_s", "warmup"), ("stop_s", "stop"), ("run_s", "run")):
+    for field, key in TIMES:
         text = annotations.get(f"{PREFIX}{key}-seconds")
         if text is not None:
             changes[field] = float(text)
@@ -69,6 +76,10 @@ def behaviour(pod: Object) -> Behaviour:
         changes |= {"exit_code": int(code), "stop_exit_code": int(code)}
     if annotations.get(f"{PREFIX}unready") == "true":
         changes["ready"] = False
+    if annotations.get(f"{PREFIX}crashloop") == "true":
+        changes = {"run_s": CRASH_S, "exit_code": 1, **changes}
+    if annotations.get(f"{PREFIX}image-error") == "true":
+        changes["image_error"] = True
     return replace(found, **changes) if changes else found
 
 

@@ -55,7 +55,8 @@ class DaemonSets(Controller):
         for node in wanted:
             self._settle(owner, node, pods.get(node, []), identity)
         for node in pods.keys() - set(wanted):
-            self._remove(owner, [p for p in pods[node] if not podstatus.is_terminating(p)])
+            if node not in nodes or not _may_stay(owner, nodes[node]):
+                self._remove(owner, [p for p in pods[node] if not podstatus.is_terminating(p)])
         self._update(owner, wanted, pods, identity)
         self._report(owner, wanted, pods, identity)
         return None
@@ -145,9 +146,19 @@ def node_of(pod: Object) -> str:
 
 
 def _runs_on(owner: Object, node: Object) -> bool:
+    """Whether the node is to have a pod."""
+    return _accepted(owner, node, {"NoSchedule", "NoExecute"})
+
+
+def _may_stay(owner: Object, node: Object) -> bool:
+    """Whether a pod that is there stays although none would be made."""
+    return _accepted(owner, node, {"NoExecute"})
+
+
+def _accepted(owner: Object, node: Object, effects: set[str]) -> bool:
     spec = owner["spec"]["template"]["spec"]
     tolerations = [*(spec.get("tolerations") or []), *_tolerated(spec)]
-    taints = [t for t in node["spec"].get("taints") or [] if t["effect"] in {"NoSchedule", "NoExecute"}]
+    taints = [t for t in node["spec"].get("taints") or [] if t["effect"] in effects]
     return affinity_matches(spec, node) and all(tolerates(tolerations, t) for t in taints)
 
 

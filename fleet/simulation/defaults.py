@@ -49,13 +49,18 @@ def allot_address(service: Object, address: str) -> None:
 def bind(pod: Object, node: str, node_object: Object | None, at: str) -> None:
     """Put a pod on a node, as the binding subresource does; `at` is an RFC 3339 time."""
     pod["spec"]["nodeName"] = node
-    labels = node_object["metadata"].get("labels", {}) if node_object else {}
-    for label in ZONE_LABELS:
-        if label in labels:
-            pod["metadata"].setdefault("labels", {}).setdefault(label, labels[label])
+    place(pod, node_object)
     conditions = [c for c in pod["status"].get("conditions") or () if c["type"] != "PodScheduled"]
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": at}
     pod["status"]["conditions"] = [*conditions, scheduled]
+
+
+def place(pod: Object, node: Object | None) -> None:
+    """Label a pod with the region and zone of its node."""
+    labels = node["metadata"].get("labels", {}) if node else {}
+    for label in ZONE_LABELS:
+        if label in labels:
+            pod["metadata"].setdefault("labels", {}).setdefault(label, labels[label])
 
 
 def _defaulted(target: Object, **values: Any) -> None:
@@ -320,6 +325,7 @@ _FIRST_STATUS: dict[str, Object] = {
     ),
     "jobs": {},
     "services": {"loadBalancer": {}},
+    "resourcequotas": {},
     "poddisruptionbudgets": dict.fromkeys(
         ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0
     ),

@@ -1,14 +1,16 @@
-"""The heartbeats of the nodes: a Lease every 10 s, the node's conditions every 5 min.
+"""What kubelets report of their nodes: a Lease every 10 s, conditions and allocatable amounts when they change or every 5 min.
 
-Owns lease renewal and lastHeartbeatTime. Must not create nodes nor judge them: that is the node lifecycle controller.
+Owns lease renewal, the kubelet's conditions and allocatable GPUs. Must not create nodes nor judge them: that is the node
+lifecycle controller.
 """
 
 from typing import Any
 
 from fleet.simulation.clock import micro_stamp, parse_stamp, stamp
 from fleet.simulation.controller import Controller, Keys
+from fleet.simulation.hardware import GPU
 from fleet.simulation.history import Change
-from fleet.simulation.kubelet import SILENT
+from fleet.simulation.kubelet import is_silent, notes_of
 from fleet.simulation.refusals import ApiError
 
 Object = dict[str, Any]
@@ -17,7 +19,20 @@ LEASE_NAMESPACE = "kube-node-lease"
 LEASE_EVERY_S = 10.0
 LEASE_DURATION_S = 40
 STATUS_EVERY_S = 300.0
-KUBELET_CONDITIONS = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "Ready"})
+# Annotations of a node, read as what is wrong with its machine.
+NOT_READY = "sim/not-ready"
+GPUS_LEFT = "sim/gpu-allocatable"
+HEALTHY = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+}
+NO_NETWORK = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+    "message:Network plugin returns error: cni plugin not initialized"
+)
+UNREADY = ("False", "KubeletNotReady", NO_NETWORK)
 
 
 class Heartbeats(Controller):
@@ -26,13 +41,16 @@ class Heartbeats(Controller):
     name = "heartbeats"
     manager = "kubelet"
     primary = "nodes"
+    latency_s = (0.008, 0.03)
 
     def watches(self) -> dict[str, Keys]:
-        return {"nodes": self._node_added}
+        return {"nodes": self._node_changed}
 
     @staticmethod
-    def _node_added(change: Change) -> list[str]:
-        return [change.object["metadata"]["name"]] if change.type == "ADDED" else []
+    def _node_changed(change: Change) -> list[str]:
+        """New nodes, and those whose machine has changed."""
+        same = change.previous is not None and notes_of(change.previous) == notes_of(change.object)
+        return [] if same or change.type == "DELETED" else [change.object["metadata"]["name"]]
 
     def start_keys(self) -> list[str]:
         """Nodes go on in their own rhythm: spread over the interval, as machines that booted at different times are."""
@@ -44,7 +62,7 @@ class Heartbeats(Controller):
         node = self.informers["nodes"].get(key)
         if node is None:
             return None
-        if (node["metadata"].get("annotations") or {}).get(SILENT) != "true":
+        if not is_silent(node):
             self._renew(node)
             self._report(node)
         return LEASE_EVERY_S
@@ -65,17 +83,42 @@ class Heartbeats(Controller):
 
     def _report(self, node: Object) -> None:
         now = self.clock.now()
-        mine = [c for c in node["status"].get("conditions") or () if c["type"] in KUBELET_CONDITIONS]
-        if all(now - parse_stamp(c["lastHeartbeatTime"]) < STATUS_EVERY_S - 1 for c in mine):
+        mine = [c for c in node["status"].get("conditions") or () if c["type"] in HEALTHY]
+        told = {**HEALTHY, "Ready": UNREADY if NOT_READY in notes_of(node) else HEALTHY["Ready"]}
+        changed = any(_told(c) != told[c["type"]] for c in mine)
+        due = any(now - parse_stamp(c["lastHeartbeatTime"]) >= STATUS_EVERY_S - 1 for c in mine)
+        allocatable = _allocatable(node)
+        if not changed and not due and allocatable == node["status"].get("allocatable"):
             return
 
         def report(draft: Object) -> None:
             for entry in draft["status"]["conditions"]:
-                if entry["type"] in KUBELET_CONDITIONS:
-                    entry["lastHeartbeatTime"] = stamp(now)
+                if entry["type"] in told:
+                    _update(entry, told[entry["type"]], stamp(now))
+            if allocatable is not None:
+                draft["status"]["allocatable"] = allocatable
 
         name = node["metadata"]["name"]
         self.store.mutate("nodes", None, name, report, manager=self.manager, subresource="status")
+
+
+def _told(condition: Object) -> tuple[str, str, str]:
+    return condition["status"], condition.get("reason", ""), condition.get("message", "")
+
+
+def _update(entry: Object, told: tuple[str, str, str], now: str) -> None:
+    status, reason, message = told
+    if entry["status"] != status:
+        entry["lastTransitionTime"] = now
+    entry |= {"status": status, "reason": reason, "message": message, "lastHeartbeatTime": now}
+
+
+def _allocatable(node: Object) -> Object | None:
+    """The node's amounts with the GPUs that the device plugin still calls healthy."""
+    amounts: Object | None = node["status"].get("allocatable")
+    if amounts is None or GPU not in amounts:
+        return amounts
+    return {**amounts, GPU: notes_of(node).get(GPUS_LEFT, node["status"]["capacity"][GPU])}
 
 
 def lease_of(node: Object, renewed: str) -> Object:

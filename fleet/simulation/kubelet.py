@@ -13,12 +13,17 @@ from fleet.simulation.clock import parse_stamp
 from fleet.simulation.controller import Controller, Keys, Process
 from fleet.simulation.history import Change
 from fleet.simulation.informer import key_of, split_key
+from fleet.simulation.probes import Outlook, outlook
 
 Object = dict[str, Any]
 
 FIRST_BACK_OFF_S = 10
 LAST_BACK_OFF_S = 300
-SILENT = "sim/down"  # annotation of a node whose kubelet does nothing
+NOTE = "sim/"  # annotations of a node that say what its machine does
+SILENT = "sim/down"  # its kubelet does nothing
+ERROR_SHOWN_S = 12.0  # how long ErrImagePull stands before it turns into ImagePullBackOff
+LOST = 255  # exit code of containers that a reboot took away
+STAGES = ("pull", "run", "stop", "back-off", "pull-failed")
 
 
 class Kubelet(Controller):
@@ -34,6 +39,8 @@ class Kubelet(Controller):
         self._began: dict[tuple[str, str], float] = {}  # (uid, stage) → when, exactly
         self._images: dict[str, set[str]] = {}  # node → images that it has
         self._next_ip: dict[str, int] = {}
+        self._pull_failures: dict[str, int] = {}  # uid → how often its image could not be had
+        self._rebooted: set[str] = set()  # uids of pods whose containers a reboot took away
 
     def watches(self) -> dict[str, Keys]:
         return {"pods": self._pod_changed, "nodes": self._node_changed}
@@ -49,25 +56,38 @@ class Kubelet(Controller):
         pod = change.object
         if change.type == "DELETED":
             uid = pod["metadata"]["uid"]
-            for stage in ("pull", "run", "stop", "back-off"):
+            for stage in STAGES:
                 self._began.pop((uid, stage), None)
+            self._pull_failures.pop(uid, None)
+            self._rebooted.discard(uid)
             return ()
         return (key_of(pod),) if pod["spec"].get("nodeName") else ()
 
     def _node_changed(self, change: Change) -> Iterable[str]:
-        """A node whose kubelet comes back looks at its pods again."""
-        if change.previous is None or _silent(change.object) or not _silent(change.previous):
+        """A node whose kubelet comes back, or that was booted anew, looks at its pods again."""
+        node, before = change.object, change.previous
+        if before is None or change.type == "DELETED":
             return ()
-        return [key_of(p) for p in self.informers["pods"].indexed("node", change.object["metadata"]["name"])]
+        booted = boot_id(before) != boot_id(node)
+        if not booted and (is_silent(node) or not is_silent(before)):
+            return ()
+        pods = self.informers["pods"].indexed("node", node["metadata"]["name"])
+        if booted:
+            self._rebooted.update(p["metadata"]["uid"] for p in pods)
+        return [key_of(p) for p in pods]
 
     def sync(self, key: str) -> float | None:
         pod = self.informers["pods"].get(key)
         if pod is None or not pod["spec"].get("nodeName"):
             return None
         node = self.informers["nodes"].get(pod["spec"]["nodeName"])
-        if node is None or _silent(node):
+        if node is None or is_silent(node):
             return None
         does = behaviour(pod)
+        if pod["metadata"]["uid"] in self._rebooted:
+            self._rebooted.discard(pod["metadata"]["uid"])
+            if self._lose_containers(pod):
+                return self.rng.uniform(*self.latency_s)
         if podstatus.is_terminating(pod):
             return self._stop(pod, does)
         return None if podstatus.is_finished(pod) else self._carry_on(pod, node, does)
@@ -79,9 +99,13 @@ class Kubelet(Controller):
         state = containers[0]["state"]
         if "running" in state:
             return self._advance(pod, does)
-        if state.get("waiting", {}).get("reason") == "CrashLoopBackOff":
-            return self._start_again(pod)
-        return self._start(pod, node, does)
+        match state.get("waiting", {}).get("reason"):
+            case "CrashLoopBackOff":
+                return self._start_again(pod)
+            case "ErrImagePull" | "ImagePullBackOff" as reason:
+                return self._pull_again(pod, node, does, reason)
+            case _:
+                return self._start(pod, node, does)
 
     # Starting
 
@@ -94,20 +118,56 @@ class Kubelet(Controller):
         self._write(pod, lambda p: podstatus.creating(p, _address(node), now))
         return self._pull_s(pod, does)
 
-    def _start(self, pod: Object, node: Object, does: Behaviour) -> float:
+    def _start(self, pod: Object, node: Object, does: Behaviour) -> float | None:
         begun = self._since(pod, "pull", pod["status"].get("startTime"))
         wait_s = begun + self._pull_s(pod, does) - self.clock.now()
         if wait_s > 0:
             return wait_s
+        if does.image_error:
+            return self._fail_pull(pod)
         now = self.clock.now()
         self._began[pod["metadata"]["uid"], "run"] = now
         for container in pod["spec"]["containers"]:
             self._tell_started(pod, container, does)
         ip = _address(node) if pod["spec"].get("hostNetwork") else self._pod_ip(pod, node)
-        ready = does.ready and does.warmup_s <= 0
+        views = _views(pod, does)
+        ready = all(v.ready_s is not None and v.ready_s <= 0 for v in views)
         self._write(pod, lambda p: podstatus.running(p, ip, now, ready=ready))
         self._remember_images(pod)
-        return max(does.warmup_s, 0.0)
+        return _next_s(views, does, 0.0)
+
+    def _fail_pull(self, pod: Object) -> float:
+        """The registry has no such image."""
+        uid = pod["metadata"]["uid"]
+        self._pull_failures[uid] = self._pull_failures.get(uid, 0) + 1
+        self._began[uid, "pull-failed"] = self.clock.now()
+        for container in pod["spec"]["containers"]:
+            image, name = container["image"], container["name"]
+            why = _not_found(image)
+            self._tell(pod, "Failed", f'Failed to pull image "{image}": {why}', name, kind="Warning")
+            self._tell(pod, "Failed", "Error: ErrImagePull", name, kind="Warning")
+        why = _not_found(pod["spec"]["containers"][0]["image"])
+        self._write(pod, lambda p: podstatus.not_pulled(p, "ErrImagePull", why))
+        return ERROR_SHOWN_S
+
+    def _pull_again(self, pod: Object, node: Object, does: Behaviour, reason: str) -> float:
+        """Try once more after a while that doubles each time; say meanwhile that it waits."""
+        uid, image = pod["metadata"]["uid"], pod["spec"]["containers"][0]["image"]
+        failures = self._pull_failures.get(uid, 1)
+        failed_at = self._began.setdefault((uid, "pull-failed"), self.clock.now())
+        pause_s = max(ERROR_SHOWN_S * 2, min(LAST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0**failures))
+        if (left_s := failed_at + ERROR_SHOWN_S - self.clock.now()) > 0:
+            return left_s
+        if reason == "ErrImagePull":
+            told = f'Back-off pulling image "{image}"'
+            for container in pod["spec"]["containers"]:
+                self._tell(pod, "BackOff", told, container["name"])
+                self._tell(pod, "Failed", "Error: ImagePullBackOff", container["name"], kind="Warning")
+            self._write(pod, lambda p: podstatus.not_pulled(p, "ImagePullBackOff", f"{told}: {_not_found(image)}"))
+        if (left_s := failed_at + pause_s - self.clock.now()) > 0:
+            return left_s
+        self._began[uid, "pull"] = self.clock.now() - does.pull_s
+        return self._start(pod, node, does) or 0.0
 
     def _tell_started(self, pod: Object, container: Object, does: Behaviour) -> None:
         image = container["image"]
@@ -147,19 +207,54 @@ class Kubelet(Controller):
     # Running
 
     def _advance(self, pod: Object, does: Behaviour) -> float | None:
-        """Make it ready, or end it, when its time has come."""
+        """Make it ready or unready, end it, or kill it, when its time has come."""
         started_at = pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"]
         up_s = self.clock.now() - self._since(pod, "run", started_at)
+        views = _views(pod, does)
+        killed = [v for v in views if v.killed_s is not None and v.killed_s <= up_s]
         if does.run_s is not None and up_s >= does.run_s:
             return self._end(pod, does)
-        waits = [does.run_s - up_s] if does.run_s is not None else []
-        if does.ready and not podstatus.is_ready(pod):
-            if up_s >= does.warmup_s:
-                now, ip = self.clock.now(), pod["status"]["podIP"]
-                self._write(pod, lambda p: podstatus.running(p, ip, now, ready=True))
-            else:
-                waits.append(does.warmup_s - up_s)
-        return max(min(waits), 0.001) if waits else None
+        if killed:
+            return self._kill(pod, killed[0].why)
+        up = all(v.ready_s is not None and v.ready_s <= up_s for v in views)
+        hung = any(v.unready_s is not None and v.unready_s <= up_s for v in views)
+        was = podstatus.is_ready(pod)
+        if was and hung:
+            self._tell_unhealthy(pod, "Readiness")
+        if (was and hung) or (up and not hung and not was):
+            now, ip = self.clock.now(), pod["status"]["podIP"]
+            self._write(pod, lambda p: podstatus.running(p, ip, now, ready=not hung))
+        wait_s = _next_s(views, does, up_s)
+        return max(wait_s, 0.001) if wait_s else None
+
+    def _tell_unhealthy(self, pod: Object, probe: str) -> None:
+        for container in pod["spec"]["containers"]:
+            message = f"{probe} probe failed: HTTP probe failed with statuscode: 503"
+            self._tell(pod, "Unhealthy", message, container["name"], kind="Warning")
+
+    def _kill(self, pod: Object, probe: str) -> float:
+        """A probe has failed too often: its containers are stopped and started again."""
+        self._tell_unhealthy(pod, probe)
+        for container in pod["spec"]["containers"]:
+            message = f"Container {container['name']} failed {probe.lower()} probe, will be restarted"
+            self._tell(pod, "Killing", message, container["name"])
+        now = self.clock.now()
+        self._began[pod["metadata"]["uid"], "run"] = now
+        self._write(pod, lambda p: podstatus.restarted(p, now))
+        return self.rng.uniform(*self.latency_s)
+
+    def _lose_containers(self, pod: Object) -> bool:
+        """After a reboot nothing runs any more; True when something had been running."""
+        containers = pod["status"].get("containerStatuses") or []
+        if podstatus.is_finished(pod) or not any("running" in c["state"] for c in containers):
+            return False
+        now = self.clock.now()
+        if pod["spec"].get("restartPolicy", "Always") == "Never" or podstatus.is_terminating(pod):
+            self._write(pod, lambda p: podstatus.finished(p, now, LOST))
+            return True
+        self._began[pod["metadata"]["uid"], "run"] = now
+        self._write(pod, lambda p: podstatus.restarted(p, now, LOST, "Unknown"))
+        return True
 
     def _end(self, pod: Object, does: Behaviour) -> float | None:
         now = self.clock.now()
@@ -184,7 +279,7 @@ class Kubelet(Controller):
         now = self.clock.now()
         self._began[pod["metadata"]["uid"], "run"] = now
         self._write(pod, lambda p: podstatus.restarted(p, now))
-        return behaviour(pod).warmup_s
+        return self.rng.uniform(*self.latency_s)
 
     @staticmethod
     def _back_off_s(pod: Object) -> int:
@@ -207,11 +302,12 @@ class Kubelet(Controller):
             self._began[metadata["uid"], "stop"] = asked_at if told else self.clock.now()
             if not told:
                 self._ask_to_stop(pod)
-        wait_s = self._began[metadata["uid"], "stop"] + min(does.stop_s, grace_s) - self.clock.now()
+        stop_s = _pre_stop_s(pod) + does.stop_s
+        wait_s = self._began[metadata["uid"], "stop"] + min(stop_s, grace_s) - self.clock.now()
         if wait_s > 0:
             return wait_s
         now = self.clock.now()
-        code = 137 if does.stop_s > grace_s else does.stop_exit_code
+        code = 137 if stop_s > grace_s else does.stop_exit_code
         self._write(pod, lambda p: podstatus.finished(p, now, code))
         return self.rng.uniform(*self.latency_s)
 
@@ -260,8 +356,38 @@ class Kubelet(Controller):
         )
 
 
-def _silent(node: Object) -> bool:
-    return (node["metadata"].get("annotations") or {}).get(SILENT) == "true"
+def notes_of(node: Object) -> dict[str, str]:
+    """What is said of a node's machine: its annotations that begin with "sim/"."""
+    return {k: v for k, v in (node["metadata"].get("annotations") or {}).items() if k.startswith(NOTE)}
+
+
+def is_silent(node: Object) -> bool:
+    return notes_of(node).get(SILENT) == "true"
+
+
+def boot_id(node: Object) -> str:
+    return str(node["status"].get("nodeInfo", {}).get("bootID", ""))
+
+
+def _views(pod: Object, does: Behaviour) -> list[Outlook]:
+    return [outlook(c, does) for c in pod["spec"]["containers"]]
+
+
+def _next_s(views: list[Outlook], does: Behaviour, up_s: float) -> float | None:
+    """How long until something comes of a pod whose containers have run for `up_s`."""
+    moments = [m for v in views for m in (v.ready_s, v.unready_s, v.killed_s)]
+    later = [m - up_s for m in [*moments, does.run_s] if m is not None and m > up_s]
+    return min(later) if later else None
+
+
+def _pre_stop_s(pod: Object) -> float:
+    """How long the slowest preStop hook sleeps before a container is asked to stop."""
+    hooks = [(c.get("lifecycle") or {}).get("preStop") or {} for c in pod["spec"]["containers"]]
+    return max((float((h.get("sleep") or {}).get("seconds", 0)) for h in hooks), default=0.0)
+
+
+def _not_found(image: str) -> str:
+    return f'failed to pull and unpack image "{image}": not found'
 
 
 def _full_name(pod: Object) -> str:

@@ -26,12 +26,13 @@ from fleet.simulation.replicasets import ReplicaSets
 from fleet.simulation.scheduler import Scheduler
 from fleet.simulation.statefulsets import StatefulSets
 from fleet.simulation.store import Store
+from fleet.simulation.taint_eviction import TaintEviction
 
 logger = logging.getLogger(__name__)
 
 PROCESSES: dict[str, tuple[type[Controller], ...]] = {
     "kube-controller-manager": (
-        NodeLifecycle, Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, EndpointSlices, Budgets,
+        NodeLifecycle, TaintEviction, Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, EndpointSlices, Budgets,
         GarbageCollector, EventExpiry, NamespaceDefaults, Quotas,
     ),
     "kube-scheduler": (Scheduler,),

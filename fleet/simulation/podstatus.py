@@ -47,10 +47,20 @@ def is_finished(pod: Object) -> bool:
 def creating(pod: Object, host_ip: str, at: float) -> Object:
     """Bound, its containers not yet started."""
     status = _with_conditions(pod, at, started=False, ready=False, reason=UNREADY)
+    if condition(status, "PodScheduled") is None:  # bound from the start: no scheduler has said so
+        scheduled = _condition(pod, "PodScheduled", "True", None, "", at)
+        status["conditions"] = [*status["conditions"], scheduled]
     waiting = {"waiting": {"reason": "ContainerCreating"}}
     containers = [_container(pod, c, waiting, ready=False) for c in pod["spec"]["containers"]]
     status |= {"phase": "Pending", "hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": stamp(at)}
     return _finish(pod, status, containers)
+
+
+def not_pulled(pod: Object, reason: str, message: str) -> Object:
+    """Waiting for its images, which cannot be had."""
+    waiting = {"waiting": {"reason": reason, "message": message}}
+    containers = [_container(pod, c, waiting, ready=False) for c in pod["spec"]["containers"]]
+    return _finish(pod, dict(pod["status"]), containers)
 
 
 def running(pod: Object, ip: str, at: float, *, ready: bool, ready_at: float | None = None) -> Object:
@@ -107,12 +117,17 @@ def backing_off(pod: Object, at: float, exit_code: int, delay_s: int) -> Object:
     return _finish(pod, status, containers)
 
 
-def restarted(pod: Object, at: float) -> Object:
-    """Started once more after a back-off."""
+def restarted(pod: Object, at: float, exit_code: int = 137, reason: str = "Error") -> Object:
+    """Started once more: after a back-off, or at once after it was killed (`exit_code`, `reason`) while it ran."""
     status = _with_conditions(pod, at, started=True, ready=False, reason=UNREADY)
     containers = []
     for container in pod["spec"]["containers"]:
+        old = _old_container(pod, container["name"])
         again = _container(pod, container, {"running": {"startedAt": stamp(at)}}, ready=False)
+        begun = old.get("state", {}).get("running", {}).get("startedAt")
+        if begun:
+            ended = {"exitCode": exit_code, "reason": reason, "startedAt": begun, "finishedAt": stamp(at)}
+            again["lastState"] = {"terminated": {**ended, "containerID": old.get("containerID", "")}}
         again["restartCount"] += 1
         again["containerID"] = container_id(pod, container["name"], again["restartCount"])
         containers.append(again)

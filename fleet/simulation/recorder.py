@@ -40,9 +40,15 @@ class Recorder:
         host: str = "",
         container: str = "",
         kind: str = "Normal",
+        identified: bool = True,
     ) -> None:
-        """A core/v1 event with first and last timestamps and a count. `container` gives the field path."""
+        """A core/v1 event with first and last timestamps and a count. `container` gives the field path.
+
+        Not `identified`: about whatever bears the name, without uid and version, as some controllers write it.
+        """
         reference = self._reference(about)
+        if not identified:
+            reference = {k: v for k, v in reference.items() if k not in {"uid", "resourceVersion"}}
         if container:
             reference["fieldPath"] = f"spec.containers{{{container}}}"
         if self._repeat(about, component, reason, message, manager):

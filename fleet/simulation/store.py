@@ -304,6 +304,9 @@ class Store:
         defaults.fill(resource, new, self._suffix, {k: r.object for k, r in priority_classes.items()})
         if resource.plural == "services":
             defaults.allot_address(new, self._free_address())
+        if resource.plural == "pods" and new["spec"].get("nodeName"):
+            node = self.shelf("nodes").records.get(new["spec"]["nodeName"])
+            defaults.place(new, node.object if node else None)
 
     def _replace(
         self,

@@ -232,7 +232,8 @@ async def test_leases_every_ten_seconds_and_conditions_every_five_minutes() -> N
     def report(draft: Object) -> None:
         now = "2026-09-21T14:13:20Z"
         ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
-        draft["status"]["conditions"] = [ready]
+        told = {"reason": "KubeletReady", "message": "kubelet is posting ready status"}
+        draft["status"]["conditions"] = [ready | told]
 
     cluster.store.mutate("nodes", None, "n0", report, manager="kubelet", subresource="status")
     async with cluster:
