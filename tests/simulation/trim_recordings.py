@@ -21,7 +21,7 @@ UNREAD = frozenset({
 
 def managed(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Only who cordoned: what nobody compares is left out."""
-    cordoned = {"f:spec": {"f:unschedulable": {}}}
+    cordoned: dict[str, Any] = {"f:spec": {"f:unschedulable": {}}}
     return [
         {**entry, "fieldsV1": cordoned}
         for entry in entries
