@@ -24,6 +24,7 @@ from dashboard.panels import words
 from fleet import live, wiring
 
 ZONE_COOKIE = "vigie-zone"  # the browser's time zone, set by script: times of events are shown in it
+LATE_AFTER_S, LOST_AFTER_S = 10, 60  # as live/freshness.js
 PLACEHOLDER = "~name~"  # where script puts a node's name into an address; a tilde is in no Kubernetes name
 
 
@@ -63,13 +64,16 @@ def page(
 ) -> HttpResponse:
     """Render in the reader's zone, with what the frame of every page and the scripts need."""
     now, published = time.time(), context.get("published")
-    role = access.role_of(request.user) if isinstance(request.user, User) else None
+    role = access.role_of(request.user, cluster or None)
+    visible = access.clusters_of(request) if isinstance(request.user, User) else []
     frame = {
         "now": now,
         "cluster": cluster,
-        "clusters": wiring.sites(),
+        "clusters": visible,
+        "near": cluster if cluster in visible else next(iter(visible), ""),  # where the navigation leads
         "role": role,
         "at": published.pulse.at if published else None,
+        "fresh": freshness(published, now) if published else "",
         "script": {
             "cluster": cluster,
             "view": context.get("view"),
@@ -79,11 +83,21 @@ def page(
             "sign_in_url": reverse("sign-in"),
             "placeholder": PLACEHOLDER,
             "at": published.pulse.at if published else None,
+            "loss": published.pulse.loss(now) if published else "",
+            "socket": "/wall/ws/" if (context.get("view") or {}).get("screen") == "wall" else "/ws/",
             "now": now,
         },
     }
     with timezone.override(zone(request)):
         return render(request, template, frame | dict(context), status=status)
+
+
+def freshness(published: live.Published, now: float) -> str:
+    """live, late or lost: by what is known, else by age; script judges alike."""
+    age_s = now - published.pulse.at
+    if published.pulse.loss(now) or age_s > LOST_AFTER_S:
+        return "lost"
+    return "live" if age_s < LATE_AFTER_S else "late"
 
 
 def zone(request: HttpRequest) -> zoneinfo.ZoneInfo | None:

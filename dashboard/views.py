@@ -4,23 +4,36 @@ Must not hold words, markup or rules: view models and words come from `dashboard
 truth at one moment; script keeps it up to date over the socket.
 """
 
+import time
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+import msgspec
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 
-from dashboard.pages import PLACEHOLDER, broken, page, read, readable
+from dashboard import access
+from dashboard.account import account as account  # noqa: PLC0414  (its address is among those of the other pages)
+from dashboard.pages import PLACEHOLDER, broken, freshness, page, read, readable
 from dashboard.panels import attention, words
+from dashboard.panels import clusters as clusters_panel
 from dashboard.panels import fleet as fleet_panel
+from dashboard.panels import help as help_panel
 from dashboard.panels import node as node_panel
+from dashboard.panels import search as search_panel
+from dashboard.panels import waiting as waiting_panel
+from dashboard.panels import wall as wall_panel
+from dashboard.panels import workloads as workloads_panel
 from dashboard.panels import zoom as zoom_panel
 from dashboard.panels.zoom import Filter, Zoom
-from fleet import wiring
-from fleet.domain.picture import FleetRow, NodeRow
+from fleet.domain import changes
+from fleet.domain.changes import Screen, View
+from fleet.domain.picture import EMPTY, FleetRow, NodeRow
 
 ZOOM_COOKIE = "vigie-zoom"
 YEAR_S = 31_536_000
+LONGEST_NAME = 253
 
 # What script makes new cards, groups, tags and entries from.
 BLANKS = {
@@ -33,7 +46,7 @@ BLANKS = {
 
 def home(request: HttpRequest) -> HttpResponse:
     """The first cluster's Fleet page."""
-    names = wiring.sites()
+    names = access.clusters_of(request)
     return redirect("fleet", cluster=names[0]) if names else page(request, "no-cluster.html", "", {})
 
 
@@ -123,3 +136,109 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "blank_tag": node_panel.Tag("", "", "", ""),
         },
     )
+
+
+@readable
+def workloads(request: HttpRequest, cluster: str) -> HttpResponse:
+    published, view = read(cluster), {"screen": "workloads"}
+    if published is None:
+        return page(request, "waiting.html", cluster, {"view": view})
+    found, choice = published.snapshot.workloads, workloads_panel.Choice.of_query(request.GET)
+    picks = [
+        {"name": name, "values": workloads_panel.options(found.values(), name), "chosen": getattr(choice, name)}
+        for name in ("kind", "namespace", "team")
+    ]
+    return page(
+        request,
+        "workloads.html",
+        cluster,
+        {
+            "view": view,
+            "published": published,
+            "choice": choice,
+            "sorts": workloads_panel.SORTS,
+            "picks": picks,
+            "table": workloads_panel.table(found, choice),
+            "counts": workloads_panel.counts(found, choice),
+        },
+    )
+
+
+@readable
+def waiting(request: HttpRequest, cluster: str) -> HttpResponse:
+    published, view = read(cluster), {"screen": "waiting"}
+    if published is None:
+        return page(request, "waiting.html", cluster, {"view": view})
+    pods = {key: pod for key, pod in published.snapshot.pods.items() if changes.waits(pod)}
+    context = {
+        "view": view,
+        "published": published,
+        "table": waiting_panel.table(pods, published.snapshot.nodes),
+        "counts": waiting_panel.counts(pods),
+    }
+    return page(request, "pods-waiting.html", cluster, context)
+
+
+@readable
+def search(request: HttpRequest, cluster: str) -> HttpResponse:
+    """What was typed is looked for in the picture as it is now; nothing on this page is live."""
+    published, text = read(cluster), request.GET.get("q", "").strip()[:LONGEST_NAME]
+    context = {
+        "view": None,
+        "known": published is not None,
+        "q": text,
+        "gpu": search_panel.asks_for_a_gpu(text),
+        "results": search_panel.search(published.snapshot, text) if published else [],
+    }
+    return page(request, "search.html", cluster, context)
+
+
+@readable
+def wall(request: HttpRequest) -> HttpResponse:
+    """For a screen by its own cookie, which shows one cluster; for people, of the cluster that they ask for."""
+    visible = access.clusters_of(request)
+    cluster = request.GET.get("cluster", "") or next(iter(visible), "")
+    if cluster not in visible:
+        raise Http404
+    published, view = read(cluster), {"screen": Screen.WALL.value}
+    if published is None:
+        return page(request, "waiting.html", cluster, {"view": view})
+    rows = changes.rows(published.snapshot, View(Screen.WALL))
+    snapshot = msgspec.structs.replace(published.snapshot, **rows)
+    shown = wall_panel.wall(snapshot, broken(published.pulse))
+    alarm = shown.alarm
+    since = words.say("wall.since", time=words.Clock(alarm.since_at)) if alarm and alarm.since_at is not None else ""
+    context = {
+        "view": view,
+        "published": published,
+        "wall": shown,
+        "alarm_since": since,
+        "today": timezone.now(),
+        "legend": fleet_panel.legend(snapshot.fleet.get("fleet", FleetRow())),
+        "measured": fleet_panel.measured(snapshot.nodes.values()),
+        **BLANKS,
+    }
+    return page(request, "wall.html", cluster, context)
+
+
+@readable
+def clusters(request: HttpRequest) -> HttpResponse:
+    """Every cluster that whoever asks may see. One whose picture is not there yet, or old, takes nothing from the others."""
+    cards = [_cluster(name) for name in access.clusters_of(request)]
+    return page(request, "clusters.html", "", {"view": {"screen": Screen.CLUSTERS.value}, "cards": cards})
+
+
+def _cluster(name: str) -> dict[str, Any]:
+    published, now = read(name), time.time()
+    snapshot = published.snapshot if published else EMPTY
+    return {
+        "card": clusters_panel.card(name, snapshot.fleet, snapshot.attention),
+        "known": published is not None,
+        "at": published.pulse.at if published else None,
+        "loss": published.pulse.loss(now) if published else "no-picture",
+        "fresh": freshness(published, now) if published else "lost",
+    }
+
+
+def help_page(request: HttpRequest) -> HttpResponse:
+    return page(request, "help.html", "", {"sections": help_panel.sections()})

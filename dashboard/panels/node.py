@@ -3,18 +3,20 @@
 Owns which facts of the picture are shown where and in which order. Must not hold wording (patterns.py) or rules about machines.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dashboard.panels.fleet import glyph, place, reason
 from dashboard.panels.order import natural
+from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Clock, Text, Value, say
-from fleet.domain.picture import Condition, NodeRow, PodRow, Resource
+from fleet.domain.picture import CELL_STATES, Condition, NodeRow, PodRow, Resource
 
 # Conditions that are healthy when True; every other one is a complaint.
 GOOD_WHEN_TRUE = ("Ready",)
 GIB = 1_024
+ALLOCATED = ("busy", "idle")  # states of a slot that some pod holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,52 +25,6 @@ class Tag:
     level: str
     glyph: str
     words: Text
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of a table: a stable key, a level and the words of each column, with a second line where there is one."""
-
-    key: str
-    level: str
-    cells: Mapping[str, Value]
-    small: Mapping[str, Text]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column's id names its heading, `column.<id>`. `classes`: how its cells look and fold on narrow screens."""
-
-    id: str
-    classes: str = ""
-    small: bool = False
-
-    @property
-    def title(self) -> str:
-        return f"column.{self.id}"
-
-    @property
-    def number(self) -> bool:
-        return "num" in self.classes
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """`kind`: how the table folds, a class of the visual language."""
-
-    id: str
-    columns: tuple[Column, ...]
-    rows: list[Row]
-    kind: str = ""
-
-    @property
-    def title(self) -> str:
-        return f"table.{self.id}"
-
-    @property
-    def blank(self) -> Row:
-        """What script makes new rows from."""
-        return Row("", "", {column.id: "" for column in self.columns}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +45,9 @@ RESOURCES = (
     Column("free", "num"),
     Column("note", "all"),
 )
+SLOTS = (Column("slot", small=True), Column("slot-state", "state"), Column("held-by", "all", small=True))
 PODS = (
-    Column("pod"),
+    Column("pod", small=True),
     Column("gpus", "num", small=True),
     Column("status", "state"),
     Column("ready", "num"),
@@ -103,9 +60,10 @@ PODS = (
 CONDITIONS = (Column("type"), Column("status"), Column("reason", "all", small=True), Column("since", "num"))
 
 
-def tables(node: NodeRow, pod_rows: Iterable[tuple[str, PodRow]]) -> dict[str, Table]:
+def tables(node: NodeRow, pod_rows: Sequence[tuple[str, PodRow]]) -> dict[str, Table]:
     return {
         "resources": Table("resources", RESOURCES, resources(node), "tri"),
+        "slots": Table("slots", SLOTS, slots(node, pod_rows), "pair"),
         "pods": Table("pods", PODS, pods(pod_rows), "tri"),
         "conditions": Table("conditions", CONDITIONS, conditions(node)),
     }
@@ -154,6 +112,57 @@ def _resource(r: Resource) -> Row:
         "note": note,
     }
     return Row(r.name, "warn" if r.overcommit or r.capacity > r.allocatable else "", cells, {})
+
+
+def slots(node: NodeRow, pod_rows: Iterable[tuple[str, PodRow]]) -> list[Row]:
+    """Runs of slots alike, in slot order: the allocated ones by pod, the largest first. Which GPU a pod holds is not known."""
+    known = sorted(pod_rows, key=lambda item: pod_order(*item))
+    found: list[Row] = []
+    at = 0
+    for name, count in _slot_counts(node):
+        held = (pod for pod in known for asked, n in pod[1].resources if asked == name for _ in range(n))
+        for first, last, letter, pod in _runs(node.cells[at : at + count], held):
+            found.append(_slot(at + first, at + last, letter, name if len(node.resources) > 1 else "", pod))
+        at += count
+    return found
+
+
+def _slot_counts(node: NodeRow) -> list[tuple[str, int]]:
+    """Each resource with its slots, in the order of the cells; cells that no resource offers are nobody's."""
+    found = [(r.name, max(r.capacity, r.allocatable)) for r in node.resources]
+    return found or ([("", len(node.cells))] if node.cells else [])
+
+
+Holder = tuple[str, PodRow] | None
+
+
+def _runs(letters: str, held: Iterator[tuple[str, PodRow]]) -> Iterator[tuple[int, int, str, Holder]]:
+    """First and last slot of each run, its letter, and the pod that holds it."""
+    run: tuple[int, int, str, Holder] | None = None
+    for i, letter in enumerate(letters):
+        holder = next(held, None) if CELL_STATES[letter] in ALLOCATED else None
+        if run and (run[2], run[3]) == (letter, holder):
+            run = (run[0], i, letter, holder)
+            continue
+        if run:
+            yield run
+        run = (i, i, letter, holder)
+    if run:
+        yield run
+
+
+def _slot(first: int, last: int, letter: str, resource: str, holder: Holder) -> Row:
+    state = CELL_STATES[letter]
+    small: dict[str, Text] = {"slot": resource}
+    if holder:
+        pod = holder[1]
+        small["held-by"] = (pod.namespace, pod.owner_kind, say("node.team", team=pod.team) if pod.team else "")
+    cells: dict[str, Value] = {
+        "slot": f"{first}" if first == last else f"{first}–{last}",
+        "slot-state": say(f"state.{state}"),
+        "held-by": holder[1].name if holder else "–",
+    }
+    return Row(str(first), "bad" if state == "failed" else "", cells, small)
 
 
 def pods(rows: Iterable[tuple[str, PodRow]]) -> list[Row]:

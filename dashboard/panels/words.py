@@ -21,6 +21,7 @@ from django.utils.translation import ngettext as translate_many
 from dashboard.panels.patterns import MESSAGES, Many
 
 SEPARATOR = " · "
+SERVER_ONLY = ("help.", "search.")  # said by pages that are not live
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -156,6 +157,8 @@ def catalogue() -> dict[str, str | list[str]]:
     """Everything that the browser needs to say the same, in the active language: pattern, or [singular, plural]."""
     words: dict[str, str | list[str]] = {key: translate(mark) for key, mark in MARKS.items()}
     for key, found in MESSAGES.items():
+        if key.startswith(SERVER_ONLY):
+            continue
         if isinstance(found, Many):
             words[key] = [translate_many(found.one, found.other, n) for n in (1, 2)]
         else:

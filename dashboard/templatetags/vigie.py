@@ -4,6 +4,7 @@ Owns nothing but the bridge between templates and `dashboard.panels.words`.
 """
 
 import functools
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +22,13 @@ register = template.Library()
 def say(context: dict[str, Any], value: words.Value) -> SafeString:
     """The text in the page's language; ages are counted to the page's `now`."""
     return words.html(value, context["now"])
+
+
+@register.simple_tag(takes_context=True)
+def since(context: dict[str, Any], at: float) -> SafeString:
+    """Since when the page has had no data."""
+    now = context["now"]
+    return words.html(words.say("fresh.since", time=words.Clock(at), age=words.age(now - at)), now)
 
 
 @register.simple_tag
@@ -64,6 +72,12 @@ def clock(at: float) -> words.Clock:
 
 
 @register.filter
+def moment(at: datetime) -> words.Clock:
+    """A row's time, as an event's."""
+    return words.Clock(float(int(at.timestamp())))
+
+
+@register.filter
 def age(at: float) -> words.Age:
     return words.Age(at)
 
@@ -79,4 +93,18 @@ def cell(row: Any, column: str) -> words.Value:
 def small(row: Any, column: str) -> words.Text:
     """The second line of one column, "" when it has none."""
     value: words.Text = row.small.get(column, "")
+    return value
+
+
+@register.filter
+def glyph(row: Any, column: str) -> str:
+    """The glyph before the words of one column, "" for none."""
+    value: str = row.marks.get(column, "")
+    return value
+
+
+@register.filter
+def leads(row: Any, column: str) -> str:
+    """The node that the words of one column lead to, "" for none."""
+    value: str = row.links.get(column, "")
     return value

@@ -3,7 +3,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Connection, verdict } from "../static/js/connection.js";
+import { Connection } from "../static/js/connection.js";
+import { verdict } from "../static/js/feed.js";
 
 const HELLO = { cluster: "paris", view: { screen: "fleet" } };
 
@@ -43,7 +44,7 @@ function setting() {
     cancel: (timer) => timers.delete(timer),
   };
   const connection = new Connection(HELLO, {
-    tables: (after, before) => heard.push(["tables", after, before]),
+    tables: (after, before, feed) => heard.push(["tables", after, before, feed.cluster]),
     pulse: () => heard.push(["pulse"]),
     bye: (reason) => heard.push(["bye", reason]),
   }, world);
@@ -69,7 +70,7 @@ const snapshot = (n, epoch = 1, free = n) => ({
 const delta = (prev, n, free, epoch = 1) => ({
   t: "delta", prev: [epoch, prev], v: [epoch, n], at: 5000 + n, tables: { nodes: { groups: [{ ids: ["a"], set: { free: [free] } }], gone: [] } },
 });
-const pulse = (n, at, epoch = 1) => ({ t: "pulse", v: [epoch, n], at, now: at, trouble: [] });
+const pulse = (n, at, epoch = 1) => ({ t: "pulse", v: [epoch, n], at, now: at, trouble: [], lost: false, reason: "" });
 
 test("the first frame says what we look at", () => {
   const { last } = setting();
@@ -93,8 +94,8 @@ test("a snapshot, then a change", () => {
   const { connection, heard, last } = setting();
   last().say(snapshot(1));
   last().say(delta(1, 2, 7));
-  assert.deepEqual(connection.tables.nodes.a, { free: 7, name: "a" });
-  assert.deepEqual(connection.version, [1, 2]);
+  assert.deepEqual(connection.only.tables.nodes.a, { free: 7, name: "a" });
+  assert.deepEqual(connection.only.version, [1, 2]);
   assert.equal(heard.length, 2);
   assert.deepEqual(heard[1][2].nodes.a, { free: 1, name: "a" });
 });
@@ -105,7 +106,7 @@ test("a gap asks for everything, once, until the answer comes", () => {
   last().say(delta(3, 4, 9));
   last().say(delta(4, 5, 9));
   assert.deepEqual(last().sent.slice(1), [{ t: "refetch" }]);
-  assert.equal(connection.tables.nodes.a.free, 1);
+  assert.equal(connection.only.tables.nodes.a.free, 1);
   last().say(snapshot(5));
   last().say(delta(7, 8, 9));
   assert.equal(last().sent.length, 3);
@@ -124,20 +125,20 @@ test("an older snapshot of the same writer is not believed; one of another write
   const { connection, last } = setting();
   last().say(snapshot(5));
   last().say(snapshot(4));
-  assert.deepEqual(connection.version, [1, 5]);
+  assert.deepEqual(connection.only.version, [1, 5]);
   last().say(snapshot(1, 2));
-  assert.deepEqual(connection.version, [2, 1]);
+  assert.deepEqual(connection.only.version, [2, 1]);
 });
 
 test("the age is counted by the server's clock", () => {
   const { connection, last, wait } = setting();
   last().say(snapshot(0));
   wait(3);
-  assert.equal(connection.now() - connection.at, 3);
+  assert.equal(connection.now() - connection.only.at, 3);
   last().say(pulse(0, 5003));
-  assert.equal(connection.now() - connection.at, 0);
+  assert.equal(connection.now() - connection.only.at, 0);
   last().say({ ...pulse(0, 5001), now: 5003 });
-  assert.equal(connection.at, 5003, "what was known to be true stays known");
+  assert.equal(connection.only.at, 5003, "what was known to be true stays known");
 });
 
 test("a lost socket is opened again, later each time, and at once when asked", () => {
@@ -177,7 +178,7 @@ test("a socket that says nothing is given up", () => {
   assert.equal(connection.socket, null);
   wait(0.5);
   assert.equal(sockets.length, 2);
-  assert.equal(connection.tables.nodes.a.free, 1, "what we know stays shown");
+  assert.equal(connection.only.tables.nodes.a.free, 1, "what we know stays shown");
 });
 
 test("after a goodbye nobody calls again", () => {
@@ -188,4 +189,43 @@ test("after a goodbye nobody calls again", () => {
   connection.start();
   assert.deepEqual(heard, [["bye", "signed-out"]]);
   assert.equal(sockets.length, 1);
+});
+
+test("a known loss is told whatever the age, and ends with the next good pulse", () => {
+  const { connection, last } = setting();
+  last().say(snapshot(1));
+  assert.equal(connection.loss(connection.only), "");
+  last().say({ ...pulse(1, 5002), lost: true, reason: "server" });
+  assert.equal(connection.loss(connection.only), "server");
+  last().say(pulse(1, 5003));
+  assert.equal(connection.loss(connection.only), "");
+});
+
+test("silence is a loss after two missed pulses", () => {
+  const { connection, last, wait } = setting();
+  last().say(snapshot(1));
+  wait(4);
+  assert.equal(connection.loss(connection.only), "");
+  wait(0.1);
+  assert.equal(connection.loss(connection.only), "socket");
+});
+
+test("several clusters share a socket, each with a version of its own", () => {
+  const { connection, last, heard } = setting();
+  last().say({ ...snapshot(1), cluster: "paris" });
+  last().say({ ...snapshot(7, 3), cluster: "oslo" });
+  last().say({ ...delta(7, 8, 5, 3), cluster: "oslo" });
+  assert.equal(connection.feed("oslo").tables.nodes.a.free, 5);
+  assert.deepEqual(connection.feed("paris").version, [1, 1]);
+  last().say({ ...delta(4, 5, 5), cluster: "paris" });
+  assert.deepEqual(last().sent.at(-1), { t: "refetch", cluster: "paris" });
+  assert.deepEqual(heard.map((call) => call[3]), ["paris", "oslo", "oslo"]);
+});
+
+test("a pulse before there is a picture asks for nothing", () => {
+  const { connection, last } = setting();
+  last().say({ ...pulse(0, 0, 0), lost: true, reason: "no-picture" });
+  assert.equal(last().sent.length, 1);
+  assert.equal(connection.loss(connection.only), "no-picture");
+  assert.equal(connection.only.at, null);
 });

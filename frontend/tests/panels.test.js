@@ -7,6 +7,8 @@ import { test } from "node:test";
 import * as attention from "../static/js/panels/attention.js";
 import * as fleet from "../static/js/panels/fleet.js";
 import * as node from "../static/js/panels/node.js";
+import * as waiting from "../static/js/panels/waiting.js";
+import * as workloads from "../static/js/panels/workloads.js";
 import * as zoom from "../static/js/panels/zoom.js";
 import { Words } from "../static/js/words.js";
 
@@ -16,6 +18,10 @@ const cases = readdirSync(FOLDER).filter((name) => !name.startsWith("words-"));
 
 const NONE = { state: "", product: "", pool: "", only: "" };
 const FILTERS = { "state and product": { state: "busy", product: "L4" }, pool: { pool: "train" }, trouble: { only: "trouble" } };
+const CHOICES = {
+  "": "", "all by name": "of=all&sort=name", "ml/ by GPUs": "q=ML/&kind=Deployment&namespace=ml&team=Search&sort=gpus",
+  newest: "of=all&sort=age",
+};
 
 for (const name of cases) {
   const found = read(name);
@@ -23,7 +29,7 @@ for (const name of cases) {
     test(`${name} in ${lang}`, () => {
       const words = new Words(read(`words-${lang}.json`), lang, found.zone);
       const told = (value) => words.plain(value, found.now);
-      const mine = { ...fleetSaid(found, told), ...(found.node ? nodeSaid(found, told) : {}) };
+      const mine = { ...fleetSaid(found, told), ...listsSaid(found, told), ...(found.node ? nodeSaid(found, told) : {}) };
       for (const part of Object.keys(said)) assert.deepEqual(mine[part], said[part], part);
       assert.deepEqual(Object.keys(mine).sort(), Object.keys(said).sort());
     });
@@ -56,11 +62,27 @@ function cardSaid(card, told) {
   return [card.product, card.level, card.glyph, told(card.words), told(card.free), told(card.label), cells];
 }
 
+function rowsSaid(rows, told) {
+  const all = (values) => Object.fromEntries(Object.entries(values).map(([key, value]) => [key, told(value)]));
+  return rows.map((r) => [r.key, r.level, all(r.cells), all(r.small), r.links ?? {}, r.marks ?? {}]);
+}
+
+function listsSaid({ tables }, told) {
+  const waits = Object.fromEntries(Object.entries(tables.pods)
+    .filter(([, pod]) => !pod.node && pod.gpus > 0 && pod.terminating_at === null));
+  return {
+    workloads: Object.fromEntries(Object.entries(CHOICES).map(([name, query]) => {
+      const wanted = workloads.choice(new URLSearchParams(query));
+      return [name, [told(workloads.counts(tables.workloads, wanted)), ...rowsSaid(workloads.rows(tables.workloads, wanted), told)]];
+    })),
+    waiting: [told(waiting.counts(waits)), ...rowsSaid(waiting.rows(waits, tables.nodes), told)],
+  };
+}
+
 function nodeSaid({ tables, node: name }, told) {
   const row = tables.nodes[name];
   const here = Object.fromEntries(Object.entries(tables.pods).filter(([, pod]) => pod.node === name));
   const own = Object.fromEntries(Object.entries(tables.attention).filter(([, entry]) => entry.node === name));
-  const rows = (found) => found.map((r) => [r.key, r.level, all(r.cells), all(r.small)]);
   const all = (values) => Object.fromEntries(Object.entries(values).map(([key, value]) => [key, told(value)]));
   return {
     tags: node.tags(row).map((tag) => [tag.id, tag.level, tag.glyph, told(tag.words)]),
@@ -68,7 +90,9 @@ function nodeSaid({ tables, node: name }, told) {
     hardware: told(node.hardware(row)),
     counts: told(fleet.counts(row)),
     pod_counts: node.podCounts(Object.values(here)).map(told),
-    tables: { resources: rows(node.resources(row)), pods: rows(node.pods(here)), conditions: rows(node.conditions(row)) },
+    tables: Object.fromEntries(Object.entries({
+      resources: node.resources(row), slots: node.slots(row, here), pods: node.pods(here), conditions: node.conditions(row),
+    }).map(([name, found]) => [name, rowsSaid(found, told)])),
     facts: all(node.facts(row)),
   };
 }

@@ -127,9 +127,35 @@ def pods(rows: dict[str, NodeRow], now: float = NOW) -> dict[str, PodRow]:
     for k in range(4):
         found[f"ml/rl-policy-{k}"] = PodRow(
             uid=f"uid-wait-{k}", namespace="ml", name=f"rl-policy-{k}", status="Pending", level="warn", gpus=8, containers=1,
-            resources=(("nvidia.com/gpu", 8),), waiting_reason="Unschedulable", created_at=now - 1_080 + k,
+            resources=(("nvidia.com/gpu", 8),), product=PRODUCTS["H100"][0] if k else "", workload="StatefulSet/ml/rl-policy",
+            owner_kind="StatefulSet", owner_name="rl-policy", team="Games", waiting_reason="Unschedulable",
+            waiting_message="0/24 nodes are available: 24 Insufficient nvidia.com/gpu.", created_at=now - 1_080 + k,
         )  # fmt: skip
     return found
+
+
+def workload(name: str, rows: dict[str, NodeRow], now: float) -> WorkloadRow:
+    """A Deployment with one pod on each node that runs it; ocr-api lacks one."""
+    here = [row for row in rows.values() if name in row.gpu_workloads]
+    lacks = name == "ocr-api"
+    return WorkloadRow(
+        "Deployment", "ml", name, team="Search", desired=len(here) + lacks, current=len(here), updated=len(here), ready=len(here),
+        available=len(here), gpus_per_pod=8 // len(here[0].gpu_workloads), gpus=sum(row.resources[0].allocated for row in here),
+        short_since_at=now - 400 if lacks else None, budgets=(name,), created_at=now - 86_400 * len(name),
+    )  # fmt: skip
+
+
+def others(now: float) -> dict[str, WorkloadRow]:
+    """What is no Deployment, or holds no GPUs."""
+    found = (
+        WorkloadRow("StatefulSet", "ml", "rl-policy", team="Games", desired=4, updated=4, available=0, gpus_per_pod=8,
+                    created_at=now - 1_080),
+        WorkloadRow("Job", "batch", "asr-nightly", desired=0, gpus_per_pod=2, paused=True, created_at=now - 9_000),
+        WorkloadRow("RayCluster", "ml", "tuning", gpus_per_pod=1, ready=2, created_at=None),
+        WorkloadRow("DaemonSet", "kube-system", "dcgm-exporter", desired=24, updated=24, ready=24, available=24,
+                    created_at=now - 7e6),
+    )  # fmt: skip
+    return {f"{row.kind}/{row.namespace}/{row.name}": row for row in found}
 
 
 def attention(now: float = NOW) -> dict[str, AttentionRow]:
@@ -228,7 +254,7 @@ def snapshot(now: float = NOW) -> Snapshot:
         products={name: product(name, rows.values()) for name in PRODUCTS},
         nodes=rows,
         pods=pods(rows, now),
-        workloads={f"Deployment/ml/{name}": WorkloadRow("Deployment", "ml", name, team="Search") for name in names},
+        workloads={f"Deployment/ml/{name}": workload(name, rows, now) for name in names} | others(now),
         attention=attention(now),
     )
 
@@ -257,7 +283,7 @@ def large(count: int = 1_000, now: float = NOW) -> Snapshot:
     attention_rows = [_trouble_of(row, now) for row in rows.values() if row.level]
     return Snapshot(
         fleet={"fleet": fleet(rows, now)},
-        products={name: product(name, rows.values()) for name in ("H100", "A100")},
+        products={name: product(name, rows.values()) for name in sorted({row.product for row in rows.values()})},
         nodes=rows,
         pods={},
         workloads={},
@@ -267,6 +293,10 @@ def large(count: int = 1_000, now: float = NOW) -> Snapshot:
 
 def _one_of_many(i: int, now: float) -> NodeRow:
     row = node(10, now) if i % 5 else node(17, now)
+    busy = i * 7_919 % 9
+    row = msgspec.structs.replace(
+        row, cells="b" * busy + "f" * (8 - busy), resources=(Resource("nvidia.com/gpu", 8, 8, busy, 8 - busy, 0),)
+    )
     row = {37: node(SILENT, now), 55: node(CORDONED, now), 71: node(WITHDRAWN, now)}.get(i % 97, row)
     group = i * 6 // 1_000 if i < 1_000 else i % 6
     name = f"ip-10-{16 + group}-{i * 7919 % 251}-{i * 104_729 % 253}.eu-north-1{'abc'[group % 3]}.compute.internal"

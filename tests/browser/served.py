@@ -106,7 +106,8 @@ class Served:
 
         with self._lock:
             if self._snapshot is not None:
-                pulse = Pulse(time.time() - self.at_offset_s, self.trouble)
+                now = time.time()
+                pulse = Pulse(now - self.at_offset_s, self.trouble, now)
                 live.picture().pulse(self.cluster, Version(self._epoch, self._n), pulse)
 
     def _beat(self) -> None:

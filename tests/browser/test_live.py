@@ -188,11 +188,9 @@ def test_old_data_looks_old(fleet, shown):
     page.clock.install()
     page.reload()
     expect(page.locator(".live b")).to_have_text("Live")
-    page.clock.run_for(12_000)
-    expect(page.locator(".live")).to_have_attribute("data-live", "late")
-    expect(page.locator(".live b")).to_have_text("Late")
-    assert page.locator("main").get_attribute("data-stale") is None
-    page.clock.run_for(60_000)
+    page.clock.run_for(5_000)
+    expect(page.locator(".live")).to_have_attribute("data-live", "lost")
+    page.clock.run_for(61_000)
     expect(page.locator(".live")).to_have_attribute("data-live", "lost")
     assert page.locator("main").get_attribute("data-stale") == ""
     expect(page.locator(".asof")).to_have_count(8)
@@ -204,6 +202,24 @@ def test_old_data_looks_old(fleet, shown):
     expect(banner.get_by_role("button", name="Try now")).to_be_visible()
     expect(page.locator(".live [role=status]")).to_have_text("Not connected")
     card(page, "node-05").locator("a").click(trial=True)  # links still work
+
+
+def test_a_picture_that_gets_old_is_late_before_it_is_lost(fleet, shown):
+    shown.at_offset_s = 20
+    shown.pulse()
+    fleet.page.reload()
+    expect(fleet.page.locator(".live b")).to_have_text("Late")
+    assert fleet.page.locator("main").get_attribute("data-stale") is None
+
+
+def test_a_known_loss_needs_no_age(fleet, shown):
+    shown.trouble = (("server", "connection refused", 3.0),)
+    shown.pulse()
+    expect(fleet.page.locator(".lost")).to_contain_text("The cluster’s API server does not answer.", timeout=2_000)
+    expect(fleet.page.locator(".live b")).to_have_text("No new data")
+    shown.trouble = ()
+    shown.pulse()
+    expect(fleet.page.locator(".live b")).to_have_text("Live")
 
 
 def test_an_old_picture_is_old_from_the_first_second(visit, served):

@@ -139,7 +139,7 @@ def test_the_node_page_follows_its_pods_and_its_conditions(visit, shown):
     expect(crashing).to_have_attribute("data-level", "bad")
     expect(crashing.locator("[data-c=restarts]")).to_have_text("5")
     expect(pods.first.locator("[data-c=grace]")).to_have_text("unknown")
-    expect(page.locator("[data-live-count=people]")).to_have_text("3 pods")
+    expect(page.locator("[data-live-told=people]")).to_have_text("3 pods")
 
 
 def test_the_node_page_says_when_its_node_has_gone(visit, shown):

@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 from django.utils import timezone, translation
 
-from dashboard.panels import attention, fleet, node, words
+from dashboard.panels import attention, fleet, node, waiting, words, workloads
+from dashboard.panels.tables import Row
 from dashboard.panels.zoom import Filter
+from fleet.domain import changes
 from fleet.domain.attention import Concern
 from fleet.domain.picture import (
     CELL_STATES,
@@ -26,6 +28,7 @@ from fleet.domain.picture import (
     ProductRow,
     Resource,
     Snapshot,
+    WorkloadRow,
 )
 from tests.browser import demo
 
@@ -69,12 +72,27 @@ def odd() -> Snapshot:
                               Condition("DiskPressure", "Unknown")))
           for reason in (concern.value for concern in list(Concern)[:5])),
     ]  # fmt: skip
+    one = (("nvidia.com/mig-1g.10gb", 1),)
     pods = {
-        "ml/b-10": PodRow("u1", "ml", "b-10", "n10", "Terminating", "drain", 0, 2, 3, gpus=1, claims=1, grace_s=None),
-        "ml/b-9": PodRow("u2", "ml", "b-9", "n10", "CrashLoopBackOff", "bad", 1, 2, 3_000, gpus=1, claims=2, budgets=("p", "q"),
+        "ml/b-10": PodRow("u1", "ml", "b-10", "n10", "Terminating", "drain", 0, 2, 3, gpus=1,
+                          resources=one, claims=1, grace_s=None),
+        "ml/b-9": PodRow("u2", "ml", "b-9", "n10", "CrashLoopBackOff", "bad", 1, 2, 3_000, gpus=1,
+                         resources=one, claims=2, budgets=("p", "q"),
                          grace_s=90, empty_dir=True, created_at=demo.NOW - 59),
         "kube-system/m": PodRow("u3", "kube-system", "m", "n10", "Running", gpus=2, mirror=True, owner_kind="Node", team="T"),
     }  # fmt: skip
+    gpu, mig_ = (("nvidia.com/gpu", 2),), (("nvidia.com/mig-1g.10gb", 2),)
+    waits = {f"ml/w-{i}": PodRow(f"w{i}", "ml", f"w-{i}", gpus=2, resources=wants, product=product, waiting_reason=reason,
+                                 waiting_message="<b>", created_at=since)
+             for i, (wants, product, reason, since) in enumerate((
+                 (gpu, "", "", None), (gpu, "NVIDIA H100", "Unschedulable", demo.NOW - 9),
+                 (mig_, "", "SchedulerError", demo.NOW - 9),
+                 (gpu, "none such", "", demo.NOW)))}  # fmt: skip
+    rows += [NodeRow(f"w{i}", "w", cells="bf", usable=i != 9, ready="True", unschedulable=i == 9,
+                     resources=(Resource("nvidia.com/gpu", 4, 4, i % 5, 4 - i % 5, 0),)) for i in range(3, 10)]  # fmt: skip
+    owners = [WorkloadRow("Deployment", "a", "<x>", desired=3, ready=1, available=1, gpus_per_pod=1, gpus=1, paused=True),
+              WorkloadRow("Job", "a", "x2", desired=3, ready=1, gpus=1_000), WorkloadRow("Job", "b", "x10", desired=0),
+              WorkloadRow("Thing", "b", "x1", gpus=1, budgets=("p", "q"), team="T", created_at=demo.NOW - 5)]  # fmt: skip
     entries = [AttentionRow(c.value, "warn" if i % 2 else "bad", 5 - i % 3, f"K/ns/s-{i}", "n1" if i % 2 else "",
                             None if i == 4 else demo.NOW - 10**i, FACTS[c]) for i, c in enumerate(Concern)]  # fmt: skip
     total = FleetRow(
@@ -87,8 +105,8 @@ def odd() -> Snapshot:
         fleet={"fleet": total},
         products=products,
         nodes={row.name: row for row in rows},
-        pods=pods,
-        workloads={},
+        pods=pods | waits,
+        workloads={f"{w.kind}/{w.namespace}/{w.name}": w for w in owners},
         attention={f"{row.kind}:{row.subject}": row for row in entries},
     )
 
@@ -102,6 +120,13 @@ FILTERS = {
     "state and product": Filter(state="busy", product="L4"),
     "pool": Filter(pool="train"),
     "trouble": Filter(only="trouble"),
+}
+
+CHOICES = {
+    "": workloads.Choice(),
+    "all by name": workloads.Choice(of="all", sort="name"),
+    "ml/ by GPUs": workloads.Choice(q="ML/", kind="Deployment", namespace="ml", team="Search", sort="gpus"),
+    "newest": workloads.Choice(of="all", sort="age"),
 }
 
 CASES = {"demo": (demo.snapshot, "node-07"), "odd": (odd, "n10"), "empty": (empty, "")}
@@ -118,7 +143,7 @@ def case(name: str) -> dict[str, Any]:
 
 def in_language(language: str, snapshot: Snapshot, name_of_node: str) -> dict[str, Any]:
     with translation.override(language), timezone.override(zoneinfo.ZoneInfo(ZONE)):
-        found = fleet_said(snapshot)
+        found = fleet_said(snapshot) | lists_said(snapshot)
         if name_of_node:
             found |= node_said(snapshot, name_of_node)
         return found
@@ -163,6 +188,20 @@ def card_said(card: fleet.Card) -> list[Any]:
     return [card.product, card.level, card.glyph, told(card.words), told(card.free), told(card.label), cells]
 
 
+def lists_said(snapshot: Snapshot) -> dict[str, Any]:
+    waits = {key: pod for key, pod in snapshot.pods.items() if changes.waits(pod)}
+    return {
+        "workloads": {
+            name: [
+                told(workloads.counts(snapshot.workloads, choice)),
+                *map(row_said, workloads.rows(snapshot.workloads, choice)),
+            ]
+            for name, choice in CHOICES.items()
+        },
+        "waiting": [told(waiting.counts(waits)), *map(row_said, waiting.rows(waits, snapshot.nodes))],
+    }
+
+
 def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
     row = snapshot.nodes[name]
     pods = [(key, pod) for key, pod in snapshot.pods.items() if pod.node == name]
@@ -178,9 +217,16 @@ def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
     }
 
 
-def row_said(row: node.Row) -> list[Any]:
+def row_said(row: Row) -> list[Any]:
     small = {column: told(text) for column, text in row.small.items()}
-    return [row.key, row.level, {column: told(value) for column, value in row.cells.items()}, small]
+    return [
+        row.key,
+        row.level,
+        {column: told(value) for column, value in row.cells.items()},
+        small,
+        dict(row.links),
+        dict(row.marks),
+    ]
 
 
 def files() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Pages as the server sends them: right without script, strict, well formed, cheap, in both languages."""
 
+import gzip
 import re
 import time
 from collections import Counter
@@ -8,8 +9,9 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from django.test import Client
 
-from dashboard import pages
+from dashboard import pages, sessions, tokens, wall
 from fleet import live
 from fleet.domain.picture import EMPTY, FleetRow
 from tests.browser import demo
@@ -80,6 +82,13 @@ PATHS = [
     "nodes/node-07/",
     "nodes/node-22/",
     "nodes/nobody/",
+    "?zoom=groups&group=g-train/par1-a",
+    "workloads/",
+    "workloads/?of=all&sort=name&q=%3Cb%3E",
+    "waiting/",
+    "search/",
+    "search/?q=llm",
+    "search/?q=%3Cb%3E",
 ]
 
 
@@ -245,3 +254,152 @@ def test_times_of_events_are_in_the_readers_zone(as_person, shown, zone):
 @pytest.mark.parametrize("zone", ["", "Nowhere/Land", "../../etc/passwd", "/etc/passwd", "a\x00b", "%00", "x" * 5_000])
 def test_a_zone_that_is_none_is_ignored(zone):
     assert pages.zone(SimpleNamespace(COOKIES={pages.ZONE_COOKIE: zone})) is None
+
+
+def texts(html: str, attribute: str) -> list[str]:
+    return re.findall(rf'{attribute}="([^"~]+)"', html)
+
+
+def test_workloads_are_filtered_and_sorted_without_script(get):
+    keys = texts(get("workloads/").content.decode(), "data-key")
+    assert keys[:3] == ["Deployment/ml/ocr-api", "StatefulSet/ml/rl-policy", "Deployment/ml/embed-api"]
+    assert "DaemonSet/kube-system/dcgm-exporter" not in keys
+    found = texts(get("workloads/?of=all&namespace=kube-system").content.decode(), "data-key")
+    assert found == ["DaemonSet/kube-system/dcgm-exporter"]
+    named = texts(get("workloads/?q=LLM&sort=name").content.decode(), "data-key")
+    assert named == ["Deployment/ml/llm-chat"]
+    assert "No workload matches." in get("workloads/?q=nobody").content.decode()
+
+
+def test_waiting_pods_are_told_with_the_hole_that_they_need(get):
+    html = get("waiting/").content.decode()
+    assert texts(html, "data-key") == [f"ml/rl-policy-{k}" for k in range(4)]
+    for words in ("8 H100", "nowhere now", "if emptied: node-05 (4 GPUs to move)", "Insufficient nvidia.com/gpu"):
+        assert words in html, words
+
+
+def test_a_search_is_grouped_and_leads_to_pages(get, shown):
+    html = get("search/?q=llm-chat").content.decode()
+    assert [word for word in ("s-nodes", "s-workloads", "s-pods", "s-namespaces") if f'id="{word}"' in html] == [
+        "s-workloads",
+        "s-pods",
+    ]
+    assert f'href="/c/{shown.cluster}/nodes/node-13/"' in html
+    assert "Nothing in" in get("search/?q=nothing+like+it").content.decode()
+    assert "No GPU identities are read yet" in get("search/?q=GPU-5fd4").content.decode()
+    waiting = get("search/?q=rl-policy-0").content.decode()
+    assert f'href="/c/{shown.cluster}/waiting/"' in waiting
+
+
+def test_the_zoom_is_remembered_without_script(as_person, shown):
+    client = as_person("viewer")
+    for query, zoom in (("", "cards"), ("?zoom=dense", "dense"), ("", "dense"), ("?zoom=nonsense", "cards")):
+        html = client.get(f"/c/{shown.cluster}/{query}").content.decode()
+        assert f'data-zoom="{zoom}"' in html, query
+
+
+def test_a_fleet_of_thousands_is_groups_and_opens_one(as_person, clusters):
+    writer = Writer(clusters[0])
+    writer.publish(demo.large(2_010))
+    client = as_person("viewer")
+    html = client.get(f"/c/{clusters[0]}/").content.decode()
+    assert 'data-zoom="groups"' in html
+    assert texts(html, "data-node") == []
+    opened = client.get(f"/c/{clusters[0]}/?group=g-train/eun1-a").content.decode()
+    assert 300 < len(texts(opened, "data-node")) < 400
+
+
+def test_eight_thousand_gpus_with_real_names_are_small_on_the_wire(as_person, clusters):
+    writer = Writer(clusters[0])
+    writer.publish(demo.large(1_000))
+    html = as_person("viewer").get(f"/c/{clusters[0]}/").content
+    assert html.count(b'<i class="gpu" data-s=') >= 8_000
+    assert len(gzip.compress(html, 6)) < 100_000
+
+
+OTHER_PATHS = ["/all/", "/account/", "/help/", "/wall/", "/wall/?cluster={cluster}"]
+
+
+@pytest.mark.parametrize("language", ["en", "fr"])
+@pytest.mark.parametrize("path", OTHER_PATHS)
+def test_pages_beside_the_clusters_are_well_formed_too(as_person, shown, path, language):
+    address = path.format(cluster=shown.cluster)
+    html = as_person("approver").get(address, headers={"accept-language": language}).content.decode()
+    page = Page(html)
+    assert page.open == []
+    assert [found for found, count in page.ids.items() if count > 1] == []
+    assert {found for found in page.references if found not in page.ids and found != ""} == set()
+    assert f'<html lang="{language}">' in html
+    assert not re.search(r"\{\{|\{%|\{\w+\}", re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL))
+
+
+def test_the_wall_has_no_controls_and_names_nobody(as_person, shown):
+    html = as_person("viewer").get(f"/wall/?cluster={shown.cluster}").content.decode()
+    assert "l.moreau" in as_person("viewer").get(f"/c/{shown.cluster}/").content.decode()
+    for absent in ("l.moreau", "kubectl-cordon", '<a class="btn', "<button", "<nav", "<form", "<input"):
+        assert absent not in html.replace("</button", ""), absent
+    assert 'data-alarm="on"' in html
+    assert "node-22 is silent" in html
+    assert '"socket": "/wall/ws/"' in html
+    assert as_person("viewer").get("/wall/?cluster=nowhere").status_code == 404
+
+
+def test_every_cluster_has_a_card_whether_or_not_it_is_read(as_person, shown, clusters):
+    html = as_person("viewer").get("/all/").content.decode()
+    assert texts(html, "data-live-cluster") == list(clusters)
+    assert texts(html, "data-loss") == ["no-picture"]
+    assert "7 need attention" in html
+
+
+def test_somebody_ends_their_own_session_and_token_only(as_person, people, shown):
+    client = Client()
+    client.post(
+        "/login/",
+        {"username": "operator", "password": "correct horse battery"},
+        headers={"user-agent": "Firefox/1 Linux"},
+    )
+    _, mine = tokens.issue(people["operator"], "laptop", 9)
+    _, other = tokens.issue(people["viewer"], "theirs", 9)
+    html = client.get("/account/").content.decode()
+    assert "laptop" in html
+    assert "theirs" not in html
+    for token in (mine, other):
+        assert client.post("/account/", {"do": "revoke-token", "id": token.pk}).status_code == 302
+        token.refresh_from_db()
+    assert (mine.revoked_at is None, other.revoked_at is None) == (False, True)
+    (entry,) = sessions.entries(people["operator"])
+    for wrong in ("", "x", "-1", "9" * 30, "²"):
+        assert client.post("/account/", {"do": "end-session", "id": wrong}).status_code == 302
+    client.post("/account/", {"do": "end-session", "id": entry.id})
+    assert client.get("/account/").status_code == 302, "signed out"
+
+
+def test_an_approver_makes_and_revokes_addresses_of_walls(as_person, shown):
+    approver, made = as_person("approver"), {"do": "new-wall", "cluster": shown.cluster, "days": "7", "name": "hall"}
+    html = approver.post("/account/", made).content.decode()
+    (path,) = re.findall(r"http://testserver(/wall/[^<]+/)</pre>", html)
+    assert path not in approver.get("/account/").content.decode(), "shown once"
+    screen = Client()
+    assert screen.get(path).headers["Location"] == "/wall/"
+    assert "node-22 is silent" in screen.get("/wall/").content.decode()
+    assert screen.get(f"/c/{shown.cluster}/").status_code == 302
+    (address,) = wall.addresses([shown.cluster])
+    approver.post("/account/", {"do": "revoke-wall", "id": address.pk})
+    assert screen.get("/wall/").status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("person", "change"),
+    [
+        ("operator", {}),
+        ("approver", {"cluster": "nowhere"}),
+        ("approver", {"days": "4000"}),
+        ("approver", {"days": "x"}),
+    ],
+)
+def test_nobody_else_makes_an_address(as_person, shown, person, change):
+    asked = {"do": "new-wall", "cluster": shown.cluster, "days": "7", "name": ""} | change
+    assert "/wall/" not in re.sub(
+        r"/wall/(ws/|\?cluster)", "", as_person(person).post("/account/", asked).content.decode()
+    )
+    assert wall.addresses([shown.cluster]) == []

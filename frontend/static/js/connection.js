@@ -1,25 +1,25 @@
 /**
- * The socket that keeps the page fresh: opens it, follows versions, asks for everything again after a gap, and tries again when it
- * breaks.
+ * The socket that keeps the page fresh: opens it, gives its frames to the feeds, asks for everything again after a gap, and tries
+ * again when it breaks.
  *
- * Owns the protocol and its state (version, tables, clock offset, age of the data). Touches no page.
+ * Owns the socket's life and the clock offset. Touches no page.
  */
-import { apply } from "./picture.js";
+import { Feed } from "./feed.js";
 
 /** @typedef {import("./types.js").Frame} Frame */
-/** @typedef {import("./types.js").Version} Version */
 /** @typedef {import("./picture.js").AnyTables} AnyTables */
 
 const FIRST_PAUSE_S = 0.5;
 const LONGEST_PAUSE_S = 15;
 const SILENT_AFTER_S = 8; // a pulse comes every 2 s
+const LOST_AFTER_S = 4; // two pulses missed: what is shown is known not to be kept true
 const ANSWER_WITHIN_S = 10;
 
 /**
  * What the connection tells the page.
  * @typedef {{
- *   tables: (tables: AnyTables, before: AnyTables) => void,
- *   pulse: () => void,
+ *   tables: (tables: AnyTables, before: AnyTables, feed: Feed) => void,
+ *   pulse: (feed: Feed) => void,
  *   bye: (reason: string) => void,
  * }} Listener
  *
@@ -33,19 +33,6 @@ const ANSWER_WITHIN_S = 10;
  * }} World
  */
 
-/**
- * What to do with a delta, given what we have: the rule of the wire contract.
- * @param {Version | null} mine
- * @param {Version} prev
- * @param {Version} next
- * @returns {"apply" | "ignore" | "refetch"}
- */
-export function verdict(mine, prev, next) {
-  if (mine === null || mine[0] !== next[0] || mine[0] !== prev[0]) return "refetch";
-  if (next[1] <= mine[1]) return "ignore";
-  return prev[1] <= mine[1] ? "apply" : "refetch";
-}
-
 export class Connection {
   /**
    * @param {object} hello the first frame: which cluster and view
@@ -56,25 +43,40 @@ export class Connection {
     this.hello = hello;
     this.listener = listener;
     this.world = world;
-    /** @type {AnyTables} */
-    this.tables = {};
-    /** @type {Version | null} */
-    this.version = null;
-    /** Seconds since 1970 of the server: when what we show was last known to be true. */
-    this.at = /** @type {number | null} */ (null);
+    /** What is known, by cluster; "" where the page looks at one only. */
+    this.feeds = new Map([["", new Feed("")]]);
     /** The server's clock minus ours, in seconds. */
     this.offset = 0;
-    /** @type {import("./types.js").Trouble[]} */
-    this.trouble = [];
+    /** When we last heard anything, by our clock. */
+    this.heardAt = world.now();
     /** When the next try begins, in seconds since 1970 of our clock; null while connected or trying. */
     this.retryAt = /** @type {number | null} */ (null);
     this.tries = 0;
-    this.asked = false;
     this.ended = false;
     /** @type {WebSocket | null} */
     this.socket = null;
     this.watchdog = /** @type {unknown} */ (null);
     this.retry = /** @type {unknown} */ (null);
+  }
+
+  /** The feed of a page that looks at one cluster. */
+  get only() {
+    return this.feed("");
+  }
+
+  /** @param {string} cluster */
+  feed(cluster) {
+    const found = this.feeds.get(cluster) ?? new Feed(cluster);
+    this.feeds.set(cluster, found);
+    return found;
+  }
+
+  /**
+   * Why what a feed shows is known not to be kept true: "socket" when we hear nothing, else what the server says; "" for no reason.
+   * @param {Feed} feed
+   */
+  loss(feed) {
+    return this.world.now() - this.heardAt > LOST_AFTER_S ? "socket" : feed.loss;
   }
 
   get connected() {
@@ -115,56 +117,22 @@ export class Connection {
       return;
     }
     this.tries = 0;
+    this.heardAt = this.world.now();
     if ("now" in frame) this.offset = frame.now - this.world.now();
-    if (frame.t === "snapshot") this.replace(frame);
-    else if (frame.t === "delta") this.change(frame);
-    else this.beat(frame);
-  }
-
-  /** @param {import("./types.js").SnapshotFrame} frame */
-  replace(frame) {
-    this.asked = false;
-    const older = this.version !== null && this.version[0] === frame.v[0] && frame.v[1] < this.version[1];
-    if (older) return;
-    this.advance(frame.v, frame.at, frame.tables);
-  }
-
-  /** @param {import("./types.js").DeltaFrame} frame */
-  change(frame) {
-    const found = verdict(this.version, frame.prev, frame.v);
-    if (found === "refetch") this.refetch();
-    else if (found === "apply") this.advance(frame.v, frame.at, apply(this.tables, frame.tables));
-  }
-
-  /** @param {import("./types.js").PulseFrame} frame */
-  beat(frame) {
-    if (verdict(this.version, frame.v, frame.v) === "refetch") {
-      this.refetch();
-      return;
-    }
-    this.at = Math.max(this.at ?? 0, frame.at);
-    this.trouble = frame.trouble;
-    this.listener.pulse();
+    const feed = this.feed(frame.cluster ?? ""), before = feed.tables, news = feed.take(frame);
+    if (news === "refetch") this.refetch(feed);
+    else if (news === "tables") this.listener.tables(feed.tables, before, feed);
+    else if (news === "pulse") this.listener.pulse(feed);
   }
 
   /**
-   * @param {Version} version
-   * @param {number} at
-   * @param {AnyTables} tables
+   * Something is missing: ask for everything, once.
+   * @param {Feed} feed
    */
-  advance(version, at, tables) {
-    const before = this.tables;
-    this.version = version;
-    this.at = Math.max(this.at ?? 0, at);
-    this.tables = tables;
-    this.listener.tables(tables, before);
-  }
-
-  /** Something is missing: ask for everything, once. */
-  refetch() {
-    if (this.asked || this.socket === null) return;
-    this.asked = true;
-    this.socket.send(JSON.stringify({ t: "refetch" }));
+  refetch(feed) {
+    if (feed.asked || this.socket === null) return;
+    feed.asked = true;
+    this.socket.send(JSON.stringify({ t: "refetch", ...(feed.cluster ? { cluster: feed.cluster } : {}) }));
   }
 
   /**
@@ -194,7 +162,7 @@ export class Connection {
   drop(socket) {
     this.world.cancel(this.watchdog);
     this.socket = null;
-    this.asked = false;
+    for (const feed of this.feeds.values()) feed.asked = false;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close();
   }

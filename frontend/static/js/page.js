@@ -5,14 +5,19 @@
  */
 import { browser, Connection, followPage } from "./connection.js";
 import { attention } from "./live/attention.js";
+import { cluster } from "./live/cluster.js";
 import { first } from "./live/first.js";
 import { freshness } from "./live/freshness.js";
 import { legend } from "./live/legend.js";
-import { facts, gone, hardware, headline, nodeCells, podCount } from "./live/machine.js";
+import { facts, gone, hardware, headline, nodeCells, slotted } from "./live/machine.js";
 import { map } from "./live/map.js";
 import { numbers } from "./live/numbers.js";
 import { rows } from "./live/rows.js";
 import { times } from "./live/times.js";
+import { calm, told } from "./live/told.js";
+import { choose } from "./choose.js";
+import { find } from "./find.js";
+import { wallAlarm, wallBar, wallClock, wallList, wallMap } from "./live/wall.js";
 import { menu } from "./menus.js";
 import { theme } from "./theme.js";
 import { Words } from "./words.js";
@@ -36,6 +41,7 @@ import { Words } from "./words.js";
  *   update?: (tables: Tables, before: Tables) => void,
  *   pulse?: (trouble: import("./types.js").Trouble[]) => void,
  *   freshness?: (state: Freshness, at: number) => void,
+ *   cluster?: (feed: import("./feed.js").Feed) => void,
  *   tick?: () => void,
  * }} Ears
  *
@@ -52,31 +58,46 @@ const BEHAVIOURS = {
   "data-live-attention": attention,
   "data-live-headline": headline,
   "data-live-cells": nodeCells,
+  "data-live-slotted": slotted,
   "data-live-hardware": hardware,
   "data-live-rows": rows,
   "data-live-facts": facts,
-  "data-live-count": podCount,
+  "data-live-told": told,
+  "data-live-calm": calm,
   "data-live-gone": gone,
+  "data-live-wall-alarm": wallAlarm,
+  "data-live-wall-bar": wallBar,
+  "data-live-wall-clock": wallClock,
+  "data-live-wall-list": wallList,
+  "data-live-wall-map": wallMap,
+  "data-live-cluster": cluster,
   "data-live-first": first,
   "data-live-freshness": freshness,
 };
 
 /** @param {import("./types.js").Page} page */
 function live(page) {
-  const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/`;
+  const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${page.socket}`;
   /** @type {Ears[]} */
   const ears = [];
   const empty = /** @type {Tables} */ (Object.fromEntries(TABLES.map((name) => [name, {}])));
   const connection = new Connection({ cluster: page.cluster, view: page.view }, {
-    tables: (tables, before) => {
+    tables: (tables, before, feed) => {
+      for (const { cluster } of ears) cluster?.(feed);
       const [after, earlier] = [{ ...empty, ...tables }, { ...empty, ...before }];
       for (const { update } of ears) update?.(/** @type {Tables} */ (after), /** @type {Tables} */ (earlier));
     },
-    pulse: () => ears.forEach(({ pulse }) => pulse?.(connection.trouble)),
+    pulse: (feed) => {
+      for (const { pulse, cluster } of ears) {
+        pulse?.(feed.trouble);
+        cluster?.(feed);
+      }
+    },
     bye: (reason) => leave(reason, page),
   }, browser(address));
   connection.offset = page.now - Date.now() / 1000;
-  connection.at = page.at;
+  connection.only.at = page.at;
+  connection.only.loss = page.loss;
 
   /** @type {Context} */
   const context = {
@@ -113,6 +134,8 @@ function leave(reason, page) {
 
 for (const element of document.querySelectorAll("[data-behaviour=theme]")) theme(/** @type {HTMLElement} */ (element));
 for (const element of document.querySelectorAll("[data-behaviour=menu]")) menu(/** @type {HTMLDetailsElement} */ (element));
+for (const element of document.querySelectorAll("[data-behaviour=find]")) find(/** @type {HTMLElement} */ (element));
+for (const element of document.querySelectorAll("[data-behaviour=choose]")) choose(/** @type {HTMLFormElement} */ (element));
 const config = document.getElementById("page");
 if (config !== null) {
   const page = /** @type {import("./types.js").Page} */ (JSON.parse(config.textContent ?? ""));

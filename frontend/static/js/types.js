@@ -5,13 +5,17 @@
  *   shared: boolean, mig: boolean}} Resource
  * @typedef {{type: string, status: string, reason: string, message: string, since_at: number | null}} Condition
  * @typedef {{name: string, pool: string, zone: string, product: string, product_name: string, memory_mib: number | null,
- *   cells: string, level: string, reasons: string[], usable: boolean, unschedulable: boolean, cordoned_at: number | null,
+ *   cells: string, level: string, reasons: string[], usable: boolean, ready: string, unschedulable: boolean, cordoned_at: number | null,
  *   taints: string[], physical: number | null, resources: Resource[], measured: boolean, gpu_workloads: string[],
  *   conditions: Condition[], created_at: number | null, kubelet: string, kernel: string, os_image: string, runtime: string,
  *   driver: string, cuda: string, machine: string, address: string}} NodeRow
  * @typedef {{namespace: string, name: string, node: string, status: string, level: string, ready: number, containers: number,
  *   restarts: number, gpus: number, owner_kind: string, team: string, budgets: string[], grace_s: number | null,
- *   empty_dir: boolean, daemon: boolean, mirror: boolean, claims: number, created_at: number | null}} PodRow
+ *   empty_dir: boolean, daemon: boolean, mirror: boolean, claims: number, created_at: number | null, product: string,
+ *   resources: [string, number][], waiting_reason: string, waiting_message: string, terminating_at: number | null}} PodRow
+ * @typedef {{kind: string, namespace: string, name: string, team: string, desired: number | null, updated: number | null, ready: number,
+ *   available: number | null, gpus_per_pod: number, gpus: number, short_since_at: number | null, paused: boolean, budgets: string[],
+ *   created_at: number | null}} WorkloadRow
  * @typedef {{product: string, free: number, fragmentation: [number, number | null][]}} ProductRow
  * @typedef {{nodes: number, nodes_ready: number, gpus: number, available: number, cordoned: number, tainted: number, silent: number,
  *   withdrawn: number, free: number, overcommit: number, largest_hole: number, largest_hole_node: string,
@@ -21,7 +25,7 @@
  *   facts: [string, string | number | null][]}} AttentionRow
  *
  * @typedef {{fleet: Record<string, FleetRow>, products: Record<string, ProductRow>, nodes: Record<string, NodeRow>,
- *   pods: Record<string, PodRow>, workloads: Record<string, object>, attention: Record<string, AttentionRow>}} Tables
+ *   pods: Record<string, PodRow>, workloads: Record<string, WorkloadRow>, attention: Record<string, AttentionRow>}} Tables
  *
  * @typedef {[number, number]} Version  epoch and number
  * @typedef {{ids: string[], set: Record<string, unknown[]>}} Group
@@ -29,15 +33,17 @@
  * @typedef {Record<string, TableDelta>} Delta
  * @typedef {[string, string, number]} Trouble  kind, reason, for how many seconds
  *
- * @typedef {{t: "snapshot", v: Version, at: number, now: number, tables: Record<string, Record<string, object>>}} SnapshotFrame
- * @typedef {{t: "delta", prev: Version, v: Version, at: number, tables: Delta}} DeltaFrame
- * @typedef {{t: "pulse", v: Version, at: number, now: number, trouble: Trouble[]}} PulseFrame
+ * @typedef {{t: "snapshot", v: Version, at: number, now: number, tables: Record<string, Record<string, object>>,
+ *   cluster?: string}} SnapshotFrame
+ * @typedef {{t: "delta", prev: Version, v: Version, at: number, tables: Delta, cluster?: string}} DeltaFrame
+ * @typedef {{t: "pulse", v: Version, at: number, now: number, trouble: Trouble[], lost: boolean, reason: string,
+ *   cluster?: string}} PulseFrame
  * @typedef {{t: "bye", reason: string}} ByeFrame
  * @typedef {SnapshotFrame | DeltaFrame | PulseFrame | ByeFrame} Frame
  *
  * What the server tells the scripts of a page.
  * @typedef {{screen: string, node?: string}} View
  * @typedef {{cluster: string, view: View | null, lang: string, words: Record<string, string | string[]>, node_url: string,
- *   sign_in_url: string, placeholder: string, at: number | null, now: number}} Page
+ *   sign_in_url: string, placeholder: string, at: number | null, loss: string, socket: string, now: number}} Page
  */
 export {};

@@ -2,6 +2,7 @@
  * How old the page is: the word in the top bar, and what the page looks like when it has heard nothing for too long.
  *
  * Under 10 s Live, up to 60 s Late, then lost: grey, hatched, with the time of the last data, and buttons that change the cluster off.
+ * A loss that is known (the socket, the API server, the writer) turns the page lost at once.
  */
 import { say } from "../words.js";
 import { mark, part, write } from "./patch.js";
@@ -27,19 +28,23 @@ export function freshness(root, context) {
   const main = part(document, "main"), banner = part(document, "[data-live-lost]");
   const word = part(root, "b"), age = part(root, "span:not(.dot):not(.vh)"), aloud = part(root, "[role=status]");
   const since = part(banner, "b"), retry = part(banner, ":scope > span");
-  let state = /** @type {Freshness} */ ("live"), spokenAt = now(), spoken = /** @type {Freshness} */ ("live");
-  const again = part(banner, "button");
-  again.addEventListener("click", () => connection.start());
+  let state = /** @type {Freshness} */ (root.dataset["live"] || "live"), spokenAt = now(), spoken = /** @type {Freshness} */ ("live");
+  const again = banner.querySelector("button"); // the wall has no controls
+  again?.addEventListener("click", () => connection.start());
 
   return {
     tick() {
-      const at = connection.at ?? now(), next = judge(now() - at);
+      const at = connection.only.at ?? now(), next = loss() ? "lost" : judge(now() - at);
       write(age, say("fresh.age", { age: words.age(now() - at) }), words, now(), { flash: false });
       if (next !== state) turn(next, at);
       if (state === "lost") lost(at);
       speak();
     },
   };
+
+  function loss() {
+    return connection.loss(connection.only);
+  }
 
   /**
    * @param {Freshness} next
@@ -63,9 +68,9 @@ export function freshness(root, context) {
     const ago = words.age(now() - at);
     write(since, say("fresh.since", { time: { clock: at }, age: ago }), words, now(), { flash: false });
     const pause = connection.retryAt === null ? null : Math.max(0, connection.retryAt - Date.now() / 1000);
-    const next = connection.connected ? say("fresh.silent") : pause === null ? say("fresh.trying") : say("fresh.retry", { age: words.age(pause) });
+    const next = connection.connected && loss() !== "socket" ? say(`loss.${loss() || "age"}`) : pause === null ? say("fresh.trying") : say("fresh.retry", { age: words.age(pause) });
     write(retry, next, words, now(), { flash: false });
-    again.toggleAttribute("hidden", connection.connected);
+    again?.toggleAttribute("hidden", connection.connected);
     write(word, say(wordOf("lost")), words, now(), { flash: false });
     context.broadcast("lost", at);
   }
@@ -75,7 +80,7 @@ export function freshness(root, context) {
    * @param {Freshness} found
    */
   function wordOf(found) {
-    return found === "lost" && connection.connected ? "fresh.stale" : `fresh.${found}`;
+    return found === "lost" && loss() !== "socket" ? "fresh.stale" : `fresh.${found}`;
   }
 
   /** The state word aloud, at most every 10 s. */

@@ -3,7 +3,7 @@
  */
 import { summary } from "../panels/attention.js";
 import { cells, counts } from "../panels/fleet.js";
-import { facts as factsOf, hardware as hardwareOf, podCounts, tags } from "../panels/node.js";
+import { facts as factsOf, hardware as hardwareOf, tags } from "../panels/node.js";
 import { patchCells } from "./cells.js";
 import { fresh, part, write } from "./patch.js";
 import { patchTags } from "./tags.js";
@@ -48,6 +48,16 @@ export function nodeCells(root, context) {
 }
 
 /** @type {Behaviour} */
+export function slotted(root, context) {
+  return {
+    update(tables) {
+      const node = own(tables, context);
+      if (node) root.toggleAttribute("hidden", !node.cells);
+    },
+  };
+}
+
+/** @type {Behaviour} */
 export function hardware(root, context) {
   return {
     update(tables) {
@@ -67,16 +77,6 @@ export function facts(root, context) {
       for (const fact of root.children) {
         write(part(fact, "dd"), values[fact.getAttribute("data-key") ?? ""] ?? null, context.words, context.now());
       }
-    },
-  };
-}
-
-/** @type {Behaviour} */
-export function podCount(root, { words, now }) {
-  return {
-    update(tables) {
-      const [people, nodes] = podCounts(Object.values(tables.pods));
-      write(root, root.dataset["liveCount"] === "people" ? people : nodes, words, now());
     },
   };
 }

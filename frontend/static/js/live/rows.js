@@ -1,36 +1,66 @@
 /**
- * A table of the Node page: rows that change, appear and disappear.
+ * A table: rows that change, appear and disappear. While somebody points at it or is in it, no row moves: new ones come last, and the
+ * order is put right afterwards.
  */
-import { conditions, pods, resources } from "../panels/node.js";
-import { arrange, fresh, mark, part, write } from "./patch.js";
+import { conditions, pods, resources, slots } from "../panels/node.js";
+import * as waiting from "../panels/waiting.js";
+import * as workloads from "../panels/workloads.js";
+import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
 
-/** @typedef {import("../panels/node.js").Row} Row */
+/** @typedef {import("../panels/tables.js").Row} Row */
 /** @typedef {import("../types.js").Tables} Tables */
 
 /** @type {Record<string, (tables: Tables, name: string) => Row[] | null>} */
 const ROWS = {
   resources: ({ nodes }, name) => (nodes[name] ? resources(nodes[name]) : null),
+  slots: ({ nodes, pods: held }, name) => (nodes[name] ? slots(nodes[name], held) : null),
   pods: (tables) => pods(tables.pods),
   conditions: ({ nodes }, name) => (nodes[name] ? conditions(nodes[name]) : null),
+  workloads: (tables) => workloads.rows(tables.workloads, workloads.choice(new URLSearchParams(location.search))),
+  waiting: (tables) => waiting.rows(tables.pods, tables.nodes),
 };
 
 /** @type {import("../page.js").Behaviour} */
-export function rows(root, { words, now, page }) {
+export function rows(root, { words, now, page, nodeUrl }) {
   const body = part(root, "tbody"), home = /** @type {HTMLElement} */ (root.parentElement);
   const make = ROWS[root.dataset["liveRows"] ?? ""];
+  /** @type {string[]} */
+  let order = [];
+  let hovered = false;
+
+  body.addEventListener("pointerenter", (event) => {
+    hovered = event.pointerType === "mouse"; // a finger leaves no pointer behind
+  });
+  body.addEventListener("pointerleave", () => {
+    hovered = false;
+    settle();
+  });
+  body.addEventListener("focusout", () => setTimeout(settle, 0));
+
   return {
     update(tables) {
       const wanted = make?.(tables, page.view?.node ?? "");
       if (!wanted) return;
-      const shown = new Map([...body.children].map((row) => [row.getAttribute("data-key"), row]));
-      const order = wanted.map((row) => {
-        const element = shown.get(row.key) ?? fresh(home, "template");
+      order = wanted.map((row) => row.key);
+      const shown = elements(), keys = new Set(order);
+      for (const [key, element] of shown) if (!keys.has(key)) element.remove();
+      for (const row of wanted) {
+        const element = shown.get(row.key) ?? body.appendChild(fresh(home, "template"));
         patch(element, row, shown.has(row.key));
-        return element;
-      });
-      arrange(body, order);
+      }
+      settle();
     },
   };
+
+  function elements() {
+    return new Map([...body.children].map((row) => [row.getAttribute("data-key") ?? "", row]));
+  }
+
+  function settle() {
+    if (hovered || body.contains(document.activeElement)) return;
+    const shown = elements();
+    arrange(body, order.flatMap((key) => shown.get(key) ?? []));
+  }
 
   /**
    * @param {Element} element
@@ -42,8 +72,11 @@ export function rows(root, { words, now, page }) {
     mark(element, "data-level", row.level);
     for (const cell of element.children) {
       const column = cell.getAttribute("data-c") ?? "", small = cell.querySelector("small");
-      write(part(cell, "span"), row.cells[column] ?? null, words, now(), { flash: known });
+      const text = part(cell, "span, a"), icon = cell.querySelector(".ico");
+      write(text, row.cells[column] ?? null, words, now(), { flash: known });
       if (small) write(small, row.small[column] ?? "", words, now(), { flash: known });
+      if (icon) glyph(icon, row.marks?.[column] ?? "");
+      if (text instanceof HTMLAnchorElement) mark(text, "href", row.links?.[column] ? nodeUrl(row.links[column]) : "");
     }
   }
 }

@@ -2,7 +2,7 @@
  * What the Node page says about the picture's rows: the mirror of dashboard/panels/node.py.
  */
 import { say } from "../words.js";
-import { glyph, place, reason } from "./fleet.js";
+import { cellState, glyph, place, reason } from "./fleet.js";
 import { natural } from "./order.js";
 
 /** @typedef {import("../types.js").NodeRow} NodeRow */
@@ -10,10 +10,11 @@ import { natural } from "./order.js";
 /** @typedef {import("../words.js").Text} Text */
 /** @typedef {import("../words.js").Value} Value */
 /** @typedef {{id: string, level: string, glyph: string, words: Text}} Tag */
-/** @typedef {{key: string, level: string, cells: Record<string, Value>, small: Record<string, Text>}} Row */
+/** @typedef {import("./tables.js").Row} Row */
 
 const GOOD_WHEN_TRUE = ["Ready"];
 const GIB = 1024;
+const ALLOCATED = ["busy", "idle"];
 
 /**
  * @param {NodeRow} node
@@ -68,14 +69,84 @@ export function resources(node) {
 }
 
 /**
+ * Runs of slots alike, in slot order: the allocated ones by pod, the largest first.
+ * @param {NodeRow} node
+ * @param {Record<string, PodRow>} held
+ * @returns {Row[]}
+ */
+export function slots(node, held) {
+  const known = Object.entries(held).sort(podOrder);
+  let at = 0;
+  return slotCounts(node).flatMap(([name, count]) => {
+    const holders = known.flatMap(([, pod]) => pod.resources.flatMap(([asked, n]) => (asked === name ? Array(n).fill(pod) : [])));
+    const start = at, found = runs(node.cells.slice(at, at + count), holders);
+    at += count;
+    return found.map((run) => slot(run, start, node.resources.length > 1 ? name : ""));
+  });
+}
+
+/**
+ * @param {NodeRow} node
+ * @returns {[string, number][]}
+ */
+function slotCounts({ resources: found, cells }) {
+  if (found.length) return found.map((r) => [r.name, Math.max(r.capacity, r.allocatable)]);
+  return cells ? [["", cells.length]] : [];
+}
+
+/** @typedef {{first: number, last: number, letter: string, holder: PodRow | null}} Run */
+
+/**
+ * @param {string} letters
+ * @param {PodRow[]} holders
+ * @returns {Run[]}
+ */
+function runs(letters, holders) {
+  /** @type {Run[]} */
+  const found = [];
+  let next = 0;
+  [...letters].forEach((letter, i) => {
+    const holder = ALLOCATED.includes(cellState(letter)) ? holders[next++] ?? null : null, last = found.at(-1);
+    if (last && last.letter === letter && last.holder === holder) last.last = i;
+    else found.push({ first: i, last: i, letter, holder });
+  });
+  return found;
+}
+
+/**
+ * @param {Run} run
+ * @param {number} start
+ * @param {string} resource
+ * @returns {Row}
+ */
+function slot({ first, last, letter, holder }, start, resource) {
+  const state = cellState(letter), from = start + first;
+  /** @type {Record<string, Text>} */
+  const small = { slot: resource };
+  if (holder) small["held-by"] = [holder.namespace, holder.owner_kind, holder.team ? say("node.team", { team: holder.team }) : ""];
+  const cells = {
+    slot: first === last ? `${from}` : `${from}–${start + last}`,
+    "slot-state": say(`state.${state}`),
+    "held-by": holder ? holder.name : "–",
+  };
+  return { key: String(from), level: state === "failed" ? "bad" : "", cells, small };
+}
+
+/**
+ * @param {[string, PodRow]} a
+ * @param {[string, PodRow]} b
+ */
+function podOrder([a, one], [b, two]) {
+  const own = (/** @type {PodRow} */ row) => Number(row.daemon || row.mirror);
+  return own(one) - own(two) || two.gpus - one.gpus || natural(a, b);
+}
+
+/**
  * @param {Record<string, PodRow>} rows
  * @returns {Row[]}
  */
 export function pods(rows) {
-  const own = (/** @type {PodRow} */ row) => Number(row.daemon || row.mirror);
-  return Object.entries(rows)
-    .sort(([a, one], [b, two]) => own(one) - own(two) || two.gpus - one.gpus || natural(a, b))
-    .map(([key, row]) => pod(key, row));
+  return Object.entries(rows).sort(podOrder).map(([key, row]) => pod(key, row));
 }
 
 /**

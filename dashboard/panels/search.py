@@ -1,0 +1,91 @@
+"""The search: names that hold what was typed, by kind of thing, the best match first.
+
+Owns what is searched and how matches are ordered. It reads the picture's names only: a name that no row has is not found.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dashboard.panels.fleet import place
+from dashboard.panels.order import natural
+from dashboard.panels.words import Text, say
+from fleet.domain.picture import NodeRow, PodRow, Snapshot, WorkloadRow
+
+MOST = 50  # of each kind
+GPU_IDENTITY = "gpu-"  # how the identity of an NVIDIA GPU begins
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """`target` says what its page is about: a node, a workload's key or a namespace; "" waits for a node."""
+
+    name: str
+    note: Text
+    target: str
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Those of one kind: nodes, pods, workloads, namespaces. `total` counts also those beyond the first."""
+
+    kind: str
+    hits: list[Hit]
+    total: int
+
+    @property
+    def title(self) -> str:
+        return f"search.{self.kind}"
+
+    @property
+    def more(self) -> Text:
+        """What is said of the matches beyond the first."""
+        return say("search.more", n=self.total - len(self.hits))
+
+
+def search(snapshot: Snapshot, text: str) -> list[Hits]:
+    """What has every word of `text` in its name, whatever the case; nothing for an empty text."""
+    words = text.lower().split()
+    if not words:
+        return []
+    found = (
+        _best("nodes", words, ((name, _node(row)) for name, row in snapshot.nodes.items())),
+        _best("workloads", words, ((key.split("/", 1)[1], _workload(key, r)) for key, r in snapshot.workloads.items())),
+        _best("pods", words, ((key, _pod(row)) for key, row in snapshot.pods.items())),
+        _best("namespaces", words, _namespaces(snapshot)),
+    )
+    return [hits for hits in found if hits.total]
+
+
+def asks_for_a_gpu(text: str) -> bool:
+    return text.strip().lower().startswith(GPU_IDENTITY)
+
+
+def _best(kind: str, words: list[str], candidates: Iterable[tuple[str, Hit]]) -> Hits:
+    found = [(name, hit) for name, hit in candidates if all(word in name.lower() for word in words)]
+    found.sort(key=lambda item: (*_rank(item[1].name.lower(), words[0]), natural(item[0])))
+    return Hits(kind, [hit for _, hit in found[:MOST]], len(found))
+
+
+def _rank(name: str, word: str) -> tuple[bool, bool]:
+    return name != word, not name.startswith(word)
+
+
+def _node(row: NodeRow) -> Hit:
+    gpus = say("gpus.of", n=len(row.cells), product=row.product) if row.product else say("gpus", n=len(row.cells))
+    return Hit(row.name, (place(row.pool, row.zone), gpus if row.cells else say("card.none")), row.name, row.level)
+
+
+def _workload(key: str, row: WorkloadRow) -> Hit:
+    return Hit(row.name, (row.namespace, row.kind, say("gpus", n=row.gpus) if row.gpus else ""), key)
+
+
+def _pod(row: PodRow) -> Hit:
+    gpus = say("gpus", n=row.gpus) if row.gpus else ""
+    return Hit(row.name, (row.namespace, row.status, gpus, row.node or say("search.no-node")), row.node, row.level)
+
+
+def _namespaces(snapshot: Snapshot) -> Iterator[tuple[str, Hit]]:
+    names = {row.namespace for row in snapshot.pods.values()} | {row.namespace for row in snapshot.workloads.values()}
+    for name in names:
+        yield name, Hit(name, "", name)

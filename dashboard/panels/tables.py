@@ -1,0 +1,59 @@
+"""Tables: rows of words under columns, in an order, each known by a stable key.
+
+Owns what a table is. Must not know what its rows are about.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dashboard.panels.words import Text, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stable key, a level, the words of each column, second lines where there are any, and nodes that cells lead to."""
+
+    key: str
+    level: str
+    cells: Mapping[str, Value]
+    small: Mapping[str, Text]
+    links: Mapping[str, str] = field(default_factory=dict)
+    marks: Mapping[str, str] = field(default_factory=dict)  # column → glyph before its words
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's id names its heading, `column.<id>`. `classes`: how its cells look and fold on narrow screens."""
+
+    id: str
+    classes: str = ""
+    small: bool = False
+    link: bool = False  # its words lead to a node
+    mark: bool = False  # its words have a glyph
+
+    @property
+    def title(self) -> str:
+        return f"column.{self.id}"
+
+    @property
+    def number(self) -> bool:
+        return "num" in self.classes
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`kind`: how the table folds, a class of the visual language."""
+
+    id: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Row]
+    kind: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"table.{self.id}"
+
+    @property
+    def blank(self) -> Row:
+        """What script makes new rows from."""
+        return Row("", "", {column.id: "" for column in self.columns}, {})

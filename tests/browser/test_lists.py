@@ -1,0 +1,70 @@
+"""The pages of lists: Workloads, Waiting and Search, live and by keyboard."""
+
+import time
+
+import msgspec
+from playwright.sync_api import expect
+
+from fleet.domain.picture import PodRow
+from tests.browser import demo
+
+
+def test_workloads_follow_and_do_not_move_under_the_pointer(visit, shown):
+    visitor = visit()
+    visitor.enter()
+    page = visitor.open("workloads/")
+    rows = page.locator("[data-live-rows=workloads] tbody tr")
+    expect(rows.first).to_contain_text("ocr-api")
+    expect(page.locator(".live")).to_have_attribute("data-live", "live")
+    page.wait_for_timeout(400)
+    rows.nth(3).hover()
+    before, key = shown.snapshot, "Deployment/ml/llm-chat"
+    short = msgspec.structs.replace(before.workloads[key], available=2, ready=2, gpus=16)
+    shown.show(demo.replaced(before, workloads={**before.workloads, key: short}))
+    row = page.locator(f"tr[data-key='{key}']")
+    expect(row).to_have_attribute("data-level", "warn")
+    expect(row.locator("[data-c=state]")).to_contain_text("lacks 2 pods")
+    expect(page.locator("[data-live-told=workloads]")).to_contain_text("GPUs held")
+    assert rows.nth(0).get_attribute("data-key") == "Deployment/ml/ocr-api"
+    page.mouse.move(5, 5)
+    expect(rows.nth(0)).to_have_attribute("data-key", key)
+    page.locator("select[name=namespace]").select_option("ml")
+    page.wait_for_url("**namespace=ml**")
+    expect(rows.first).to_have_attribute("data-key", key)
+
+
+def test_waiting_pods_come_and_go(visit, shown):
+    visitor = visit()
+    visitor.enter()
+    page = visitor.open("waiting/")
+    rows = page.locator("[data-live-rows=waiting] tbody tr")
+    expect(rows).to_have_count(4)
+    page.wait_for_timeout(400)
+    before = shown.snapshot
+    bound = msgspec.structs.replace(before.pods["ml/rl-policy-0"], node="node-05")
+    new = PodRow("n", "ml", "late-0", gpus=1, resources=(("nvidia.com/gpu", 1),), created_at=time.time())
+    shown.show(demo.replaced(before, pods={**before.pods, "ml/rl-policy-0": bound, "ml/late-0": new}))
+    expect(rows.last).to_contain_text("late-0")
+    expect(rows.last).to_contain_text("now on node-05")
+    expect(rows).to_have_count(4)
+    expect(page.locator("[data-live-told=waiting]")).to_have_text("4 pods · 25 GPUs")
+    bound_pods = {key: pod for key, pod in before.pods.items() if pod.node}
+    shown.show(demo.replaced(before, pods=bound_pods))
+    expect(page.get_by_text("No pod waits for GPUs.")).to_be_visible()
+
+
+def test_a_slash_searches_and_arrows_walk_the_results(visit, shown):
+    page = visit().enter()
+    page.wait_for_timeout(400)
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("node-1")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search/?q=node-1")
+    expect(page.locator("h1")).to_have_text("Search for “node-1”")
+    page.keyboard.press("/")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("[data-results] a").nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("node-11")
