@@ -19,9 +19,11 @@ from fleet.simulation.heartbeats import Heartbeats
 from fleet.simulation.informer import Informer
 from fleet.simulation.jobs import Jobs
 from fleet.simulation.kubelet import Kubelet
-from fleet.simulation.namespaces import NamespaceDefaults
+from fleet.simulation.namespaces import NamespaceDefaults, NamespaceEnd
 from fleet.simulation.node_lifecycle import NodeLifecycle
+from fleet.simulation.pod_garbage import PodGarbage
 from fleet.simulation.quotas import Quotas
+from fleet.simulation.reboots import Reboots
 from fleet.simulation.replicasets import ReplicaSets
 from fleet.simulation.scheduler import Scheduler
 from fleet.simulation.statefulsets import StatefulSets
@@ -33,10 +35,11 @@ logger = logging.getLogger(__name__)
 PROCESSES: dict[str, tuple[type[Controller], ...]] = {
     "kube-controller-manager": (
         NodeLifecycle, TaintEviction, Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, EndpointSlices, Budgets,
-        GarbageCollector, EventExpiry, NamespaceDefaults, Quotas,
+        GarbageCollector, PodGarbage, EventExpiry, NamespaceDefaults, NamespaceEnd, Quotas,
     ),
     "kube-scheduler": (Scheduler,),
     "kubelet": (Kubelet, Heartbeats),
+    "site": (Reboots,),
 }  # fmt: skip
 
 
