@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PLANS = tomllib.loads((HERE.parent / "data" / "replay.toml").read_text())
+TABLES = tomllib.loads((HERE.parent / "data" / "replay.toml").read_text())
+PLANS = set(TABLES) | set(TABLES["lived"])
 
 COVERED: dict[int, tuple[str, ...]] = {
     # Eviction
@@ -60,7 +61,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "test_eviction::TestBudgets::test_an_owner_that_cannot_be_counted_fails_the_sync_13",
         "replay:pdb_status",
     ),
-    14: ("replay:eviction_flow",),
+    14: ("replay:eviction_flow", "replay:node_notready"),
     # Patches and concurrency
     15: (
         "test_api::TestWriting::test_stale_versions_15",
@@ -100,12 +101,19 @@ COVERED: dict[int, tuple[str, ...]] = {
     26: (
         "test_rollout::test_what_a_deployment_says_from_creation_to_completion",
         "test_rollout::test_the_old_condition_is_still_shown_right_after_a_restart",
+        "replay:deployment_restart",
     ),
-    27: ("test_rollout::test_a_rollout_without_room_misses_its_deadline_and_recovers_when_there_is_room",),
-    28: ("test_admission::test_a_quota_refuses_what_is_too_much_28",),
+    27: (
+        "test_rollout::test_a_rollout_without_room_misses_its_deadline_and_recovers_when_there_is_room",
+        "replay:deployment_stuck",
+    ),
+    28: ("test_admission::test_a_quota_refuses_what_is_too_much_28", "replay:deployment_bad_pods"),
     29: (
         "test_rollout::test_a_paused_deployment_scales_but_does_not_roll",
         "test_rollout::test_rolling_back_reuses_the_old_replica_set_with_a_new_number",
+        "replay:deployment_paused",
+        "replay:deployment_rollback",
+        "replay:deployment_kubectl",
     ),
     30: (
         "test_followers::test_a_switched_selector_changes_all_endpoints_in_one_event",
@@ -115,10 +123,16 @@ COVERED: dict[int, tuple[str, ...]] = {
     31: (
         "test_workloads::test_a_stateful_update_goes_from_the_highest_ordinal_down_to_the_partition",
         "test_workloads::test_a_job_that_keeps_failing_gives_up",
+        "replay:statefulset",
+        "replay:job_eviction",
     ),
-    32: ("test_workloads::test_daemons_run_on_every_node_cordoned_ones_too_and_come_back_there",),
+    32: (
+        "test_workloads::test_daemons_run_on_every_node_cordoned_ones_too_and_come_back_there",
+        "replay:drain_kinds",
+    ),
     # Node loss
-    33: ("test_kubelet::test_the_kubelet_of_a_silent_node_does_nothing_until_it_is_back",),
+    33: ("test_kubelet::test_the_kubelet_of_a_silent_node_does_nothing_until_it_is_back", "replay:node_notready"),
+    34: ("replay:node_notready",),
     # Auth and events
     35: (
         "test_api::TestAccess::test_unknown_tokens_and_none_35",
@@ -132,12 +146,8 @@ COVERED: dict[int, tuple[str, ...]] = {
 # What a line says beyond the tests named above, and why nothing holds the rehearsal to it.
 NOT_COVERED: dict[int, str] = {
     11: "that kubectl filters mirror pods is kubectl's doing, not the server's",
-    14: "taints that throw pods off a node belong to the node's lifecycle, whose tests name no lines yet",
     21: "there is no etcd to compact: a continue token lives as long as the window of changes reaches back",
     24: "how long a start takes is the scenario's choice; its phases are what is tested",
-    28: "ReplicaFailure and a crash loop that completes a rollout are the controllers', whose tests name no lines yet",
-    33: "conditions and taints of a lost node belong to the node's lifecycle, whose tests name no lines yet",
-    34: "no part of the rehearsal loses GPUs yet; allocatable below capacity is read by the domain's tests",
 }
 LINES = range(1, 37)
 
