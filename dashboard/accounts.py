@@ -36,10 +36,11 @@ def find(name: str) -> User:
         raise AccountError(f"there is no account {name}") from error
 
 
-def add(name: str, role: Role, password: str | None, *, rehearsal: bool = False) -> User:
-    """A new account. Without a password nobody can sign in to it until a link was used.
+def add(name: str, role: Role, password: str | None, *, rehearsal: bool = False, cluster: str = "") -> User:
+    """A new account, with its role on one cluster or (cluster "") on every one.
 
-    The rehearsal's accounts may have weak passwords, and are marked, so that they are refused where a real cluster is watched.
+    Without a password nobody can sign in to it until a link was used. The rehearsal's accounts may have weak passwords, and are
+    marked, so that they are refused where a real cluster is watched.
     Raises AccountError.
     """
     user = User(username=name)
@@ -53,7 +54,7 @@ def add(name: str, role: Role, password: str | None, *, rehearsal: bool = False)
     try:
         with transaction.atomic():
             user.save()
-            user.groups.set(_groups(role, *([REHEARSAL_GROUP] if rehearsal else [])))
+            user.groups.set(_groups(_group(role, cluster), *([REHEARSAL_GROUP] if rehearsal else [])))
             Invitation.objects.filter(user=None, used_at=None).delete()  # this was the first account
     except IntegrityError as error:
         raise AccountError(f"there is an account {name} already") from error
@@ -66,13 +67,11 @@ def set_role(user: User, role: Role | None, cluster: str = "") -> None:
 
     Raises AccountError.
     """
-    if role is not None and len(roles.group_name(role, cluster)) > LONGEST_GROUP_NAME:
-        raise AccountError(f"the name of cluster {cluster} is too long for a role of its own; give the role everywhere")
+    wanted = [] if role is None else [_group(role, cluster)]
     held = [g for g in user.groups.all() if (found := roles.parsed(g.name)) is not None and found[1] == cluster]
     with transaction.atomic():
         user.groups.remove(*held)
-        if role is not None:
-            user.groups.add(*_groups(roles.group_name(role, cluster)))
+        user.groups.add(*_groups(*wanted))
         goodbyes.announce()
     log.info("a role was changed", user=user.get_username(), role=role and role.value, cluster=cluster or "every one")
 
@@ -133,6 +132,13 @@ def redeem(found: Invitation, password: str, name: str = "", now: datetime | Non
         goodbyes.announce()
     log.info("a password was changed through a link", user=found.user.get_username())
     return found.user
+
+
+def _group(role: Role, cluster: str) -> str:
+    name = roles.group_name(role, cluster)
+    if len(name) > LONGEST_GROUP_NAME:
+        raise AccountError(f"the name of cluster {cluster} is too long for a role of its own; give the role everywhere")
+    return name
 
 
 def _groups(*names: str) -> list[Group]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from math import ceil
 from typing import Any
 
+import structlog
 from django import forms
 from django.contrib.auth import authenticate
 from django.contrib.auth.forms import AuthenticationForm
@@ -17,6 +18,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from dashboard import throttle
+
+log = structlog.get_logger(__name__)
 
 
 class SignInForm(AuthenticationForm):
@@ -30,9 +33,13 @@ class SignInForm(AuthenticationForm):
         try:
             left = throttle.begin(name, address)
         except throttle.TooManyTriesError as error:
+            log.warning("a sign-in was refused after too many tries", address=address)
             raise ValidationError(_wait(error.wait), code="throttled") from error
         self.user_cache = authenticate(self.request, username=name, password=password)
         if self.user_cache is None:
+            # Not what was typed: people type passwords into the wrong field.
+            known = User.objects.filter(username=name).values_list("pk", flat=True).first()
+            log.warning("a sign-in failed", account=known, address=address)
             raise ValidationError(_wrong(left), code="invalid_login")
         throttle.succeed(name, address)
         return self.cleaned_data

@@ -15,7 +15,7 @@ import structlog
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from dashboard import running
+from dashboard import log_secrets, running
 
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1,localhost,[::1]"
@@ -255,6 +255,7 @@ LOGGING = {
                 structlog.dev.ConsoleRenderer(colors=False)
                 if os.environ.get("VIGIE_LOG", "console") == "console"
                 else structlog.processors.JSONRenderer(),
+                log_secrets.hide,
             ],
         }
     },

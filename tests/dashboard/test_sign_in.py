@@ -1,5 +1,6 @@
 """Signing in and out, guessing passwords, and links that work once."""
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -81,7 +82,7 @@ def test_signing_in_forgets_earlier_mistakes(client, people):
     for _ in range(3):
         sign_in(client, "viewer", "wrong")
     assert sign_in(client, "viewer", PASSWORD).status_code == 302
-    assert not SignInTries.objects.exists()
+    assert throttle.begin("viewer", "192.0.2.1") == throttle.LIMIT - 1
 
 
 def test_an_empty_form_costs_no_try(client, people):
@@ -97,8 +98,48 @@ def test_the_wait_ends_and_leaves_nothing_behind():
         throttle.begin("Rita", "192.0.2.1", start + timedelta(minutes=5))
     assert raised.value.wait == timedelta(minutes=10)
     throttle.begin("omar", "192.0.2.1", start + timedelta(minutes=15))
-    assert SignInTries.objects.count() == 1
+    assert SignInTries.objects.count() == 3, "omar's, the address's and both together"
     assert throttle.begin("rita", "192.0.2.1", start + timedelta(minutes=15)) == 4
+
+
+def tries(names, addresses) -> int:
+    """How many of these tries were let through."""
+    through = 0
+    for name, address in zip(names, addresses, strict=True):
+        with contextlib.suppress(throttle.TooManyTriesError):
+            throttle.begin(name, address)
+            through += 1
+    return through
+
+
+def test_many_names_from_one_address_are_slowed(db):
+    assert tries([f"name-{i}" for i in range(60)], ["192.0.2.1"] * 60) == throttle.LIMIT_ADDRESS
+    assert throttle.begin("rita", "192.0.2.2") == 4
+
+
+def test_many_addresses_against_one_name_are_slowed(db):
+    addresses = [f"192.0.2.{i}" for i in range(120)]
+    assert tries(["rita"] * 120, addresses) == throttle.LIMIT_NAME
+    assert throttle.begin("omar", "192.0.2.1") == 4
+
+
+def test_whoever_knows_the_password_uses_nothing_up(db):
+    for _ in range(throttle.LIMIT_NAME * 2):
+        throttle.begin("rita", "192.0.2.1")
+        throttle.succeed("rita", "192.0.2.1")
+
+
+def test_an_address_that_the_server_does_not_know_is_not_counted(db):
+    assert tries([f"name-{i}" for i in range(60)], [""] * 60) == 60
+
+
+def test_a_failed_sign_in_is_logged_without_what_was_typed(client, people, caplog):
+    client.post("/login/", {"username": "my secret pass phrase", "password": "x"})
+    client.post("/login/", {"username": "viewer", "password": "very wrong"})
+    assert caplog.text.count("a sign-in failed") == 2
+    assert "pass phrase" not in caplog.text
+    assert "very wrong" not in caplog.text
+    assert f"'account': {people['viewer'].pk}" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)

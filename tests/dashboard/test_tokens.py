@@ -122,6 +122,12 @@ def test_the_command_lists_and_revokes(people, writer):
     assert "revoked" in command("viewer", "--list")[0]
 
 
+def test_the_command_makes_a_token_for_one_cluster(people, clusters):
+    command("viewer", "--cluster", clusters[1])
+    assert ApiToken.objects.get().cluster == clusters[1]
+    assert command("--list")[0].rstrip().endswith(f"\t{clusters[1]}")
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

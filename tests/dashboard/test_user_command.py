@@ -87,6 +87,16 @@ def test_role_disable_enable_and_list(people):
     assert authenticate(username="operator", password=PASSWORD) is not None
 
 
+def test_a_role_on_one_cluster(typed):
+    typed(f"{PASSWORD}\n")
+    command("add", "rita", "--role", "viewer", "--cluster", "paris", "--password-stdin")
+    command("role", "rita", "operator", "--cluster", "rome")
+    assert command("list") == "rita\tviewer on paris, operator on rome\n"
+    command("role", "rita", "viewer")
+    command("role", "rita", "none", "--cluster", "paris")
+    assert command("list") == "rita\tviewer, operator on rome\n"
+
+
 def test_link_prints_one_that_works(people):
     path = "/welcome/" + command("link", "viewer").strip().partition("/welcome/")[2]
     assert Client().get(path).context["account"] == people["viewer"]

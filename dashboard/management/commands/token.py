@@ -20,6 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("user", nargs="?", help="account that the token acts as")
         parser.add_argument("--name", default="command line", help="what it is for (default: %(default)s)")
         parser.add_argument("--days", type=int, default=90, help="how long it lives (default: %(default)s)")
+        parser.add_argument("--cluster", default="", help="only this cluster (default: every one that USER may see)")
         parser.add_argument("--list", action="store_true", help="list tokens, of USER or of everybody, instead")
         parser.add_argument("--revoke", type=int, metavar="ID", help="end the token with this number instead")
 
@@ -29,9 +30,9 @@ class Command(BaseCommand):
         elif options["list"]:
             self._list(options["user"])
         else:
-            self._issue(options["user"], options["name"], options["days"])
+            self._issue(options["user"], options["name"], options["days"], options["cluster"])
 
-    def _issue(self, name: str | None, purpose: str, days: int) -> None:
+    def _issue(self, name: str | None, purpose: str, days: int, cluster: str) -> None:
         if name is None:
             raise CommandError("name the account that the token acts as: manage.py token USER")
         if not 1 <= days <= LONGEST_DAYS:
@@ -40,10 +41,13 @@ class Command(BaseCommand):
             user = accounts.find(name)
         except accounts.AccountError as error:
             raise CommandError(str(error)) from error
-        role = access.role_of(user)
+        role = access.role_of(user, cluster or None)
         if role is None:
-            raise CommandError(f"the account {name} is disabled or has no role, so a token of it could do nothing")
-        text, token = tokens.issue(user, purpose, days)
+            where = f" on cluster {cluster}" if cluster else ""
+            raise CommandError(
+                f"the account {name} is disabled or has no role{where}, so a token of it could do nothing"
+            )
+        text, token = tokens.issue(user, purpose, days, cluster=cluster)
         self.stderr.write(f"Token {token.pk} of {name} ({role}), good for reading until {token.expires_at:%Y-%m-%d}:")
         self.stdout.write(text)
 
@@ -56,7 +60,10 @@ class Command(BaseCommand):
         found = ApiToken.objects.select_related("user").order_by("pk")
         for token in found.filter(user__username=name) if name else found:
             used = f"last used {token.last_used_at:%Y-%m-%d}" if token.last_used_at else "never used"
-            self.stdout.write(f"{token.pk}\t{token.user.get_username()}\t{token.name}\t{_state(token)}\t{used}")
+            where = token.cluster or "every cluster"
+            self.stdout.write(
+                f"{token.pk}\t{token.user.get_username()}\t{token.name}\t{_state(token)}\t{used}\t{where}"
+            )
 
 
 def _state(token: ApiToken) -> str:

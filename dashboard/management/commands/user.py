@@ -11,6 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 from dashboard import access, accounts, running
 from dashboard.roles import REHEARSAL_GROUP, Role
 
+NO_ROLE = "none"
+
 
 class Command(BaseCommand):
     help = "Make, list and change the accounts of people."
@@ -27,7 +29,9 @@ class Command(BaseCommand):
         what.add_parser("list", help="every account with its role")
         role = what.add_parser("role", help="give an account another role")
         role.add_argument("name")
-        role.add_argument("role", choices=[role.value for role in Role])
+        role.add_argument("role", choices=[*(role.value for role in Role), NO_ROLE])
+        for parser_ in (add, role):
+            parser_.add_argument("--cluster", default="", help="only on this cluster (default: on every one)")
         for word, text in (
             ("link", "print a link, good once within 24 h, to choose a new password"),
             ("disable", "end an account's sessions, tokens and sign-in"),
@@ -43,19 +47,20 @@ class Command(BaseCommand):
 
     def _add(self, options: dict[str, Any]) -> None:
         password = None if options["link"] else _password(from_stdin=options["password_stdin"])
-        user = accounts.add(options["name"], Role(options["role"]), password)
-        self.stderr.write(f"Account {user.username} can sign in as {options['role']}.")
+        user = accounts.add(options["name"], Role(options["role"]), password, cluster=options["cluster"])
+        self.stderr.write(f"Account {user.username} can sign in as {access.roles_of(user)}.")
         if options["link"]:
             self._print_link(user)
 
     def _list(self, _options: dict[str, Any]) -> None:
         for user in User.objects.prefetch_related("groups").order_by("username"):
-            role = access.role_of(user) if user.is_active else "disabled"
-            mark = "\trehearsal" if user.groups.filter(name=REHEARSAL_GROUP) else ""
-            self.stdout.write(f"{user.username}\t{role or 'no role'}{mark}")
+            held = str(access.roles_of(user)) or "no role" if user.is_active else "disabled"
+            mark = "\trehearsal" if REHEARSAL_GROUP in {group.name for group in user.groups.all()} else ""
+            self.stdout.write(f"{user.username}\t{held}{mark}")
 
     def _role(self, options: dict[str, Any]) -> None:
-        accounts.set_role(accounts.find(options["name"]), Role(options["role"]))
+        role = None if options["role"] == NO_ROLE else Role(options["role"])
+        accounts.set_role(accounts.find(options["name"]), role, options["cluster"])
 
     def _link(self, options: dict[str, Any]) -> None:
         user = accounts.find(options["name"])
