@@ -59,6 +59,9 @@ class DaemonSets(Controller):
                 self._remove(owner, [p for p in pods[node] if not podstatus.is_terminating(p)])
         self._update(owner, wanted, pods, identity)
         self._report(owner, wanted, pods, identity)
+        prefix = owner["metadata"]["name"]
+        every = [p for there in pods.values() for p in there]
+        template_history.forget(self, owner, {f"{prefix}-{identity}", *(f"{prefix}-{_hash_of(p)}" for p in every)})
         return None
 
     def _settle(self, owner: Object, node: str, pods: list[Object], identity: str) -> None:

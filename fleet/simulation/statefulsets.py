@@ -13,6 +13,7 @@ from fleet.simulation.controller import Controller, Keys
 from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
 from fleet.simulation.ownership import available_in_s, pod_from_template, without_zeros
+from fleet.simulation.rollout_steps import share
 from fleet.simulation.template_history import REVISION_LABEL
 
 Object = dict[str, Any]
@@ -36,9 +37,21 @@ class Plan:
         return bool(self.owner["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady")
 
     @property
+    def rolls(self) -> bool:
+        """It replaces pods by itself, otherwise only whoever deletes them does (OnDelete)."""
+        strategy = self.owner["spec"].get("updateStrategy") or {}
+        return bool(strategy.get("type", "RollingUpdate") == "RollingUpdate")
+
+    @property
     def partition(self) -> int:
         strategy = self.owner["spec"].get("updateStrategy") or {}
         return int((strategy.get("rollingUpdate") or {}).get("partition", 0))
+
+    @property
+    def may_be_away(self) -> int:
+        """maxUnavailable, at least one; a percentage is rounded down."""
+        rolling = (self.owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+        return max(1, share(rolling.get("maxUnavailable") or 1, self.replicas, up=False))
 
 
 class StatefulSets(Controller):
@@ -61,6 +74,8 @@ class StatefulSets(Controller):
         status = self._status(plan)
         self._step(plan, status)
         self._report(plan, status)
+        if current == update:
+            template_history.forget(self, owner, {update, *(_revision_of(p) for p in pods)})
         return None
 
     # Revisions
@@ -84,7 +99,7 @@ class StatefulSets(Controller):
         for ordinal in sorted((o for o in plan.pods if o >= plan.replicas), reverse=True):
             if self._remove(plan, plan.pods[ordinal]) and plan.ordered:
                 return
-        if (plan.owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate":
+        if plan.rolls:
             self._replace(plan, status)
 
     def _settle(self, plan: Plan, ordinal: int) -> bool:
@@ -99,9 +114,7 @@ class StatefulSets(Controller):
         return plan.ordered and not _is_healthy(pod)
 
     def _create(self, plan: Plan, ordinal: int) -> None:
-        outdated = plan.current != plan.update
-        held = plan.partition or plan.owner["status"].get("currentReplicas", 0)
-        revision = plan.current if outdated and ordinal < held else plan.update
+        revision = plan.current if plan.rolls and ordinal < plan.partition else plan.update
         template = self._template(plan, revision)
         name = f"{plan.owner['metadata']['name']}-{ordinal}"
         pod = stateful_pod(plan.owner, template, revision, ordinal)
@@ -121,19 +134,35 @@ class StatefulSets(Controller):
         self._tell(plan, "SuccessfulDelete", f"delete Pod {name} in StatefulSet {owner} successful")
 
     def _replace(self, plan: Plan, status: Object) -> None:
-        """Delete the highest outdated pod, when all above it are up to date and healthy."""
+        """Delete the highest outdated pod, when all above it are up to date and healthy; several if so many may be away."""
+        if plan.may_be_away > 1:
+            self._replace_several(plan, status)
+            return
         for ordinal in range(plan.replicas - 1, plan.partition - 1, -1):
             pod = plan.pods.get(ordinal)
             if pod is None:
                 return
             outdated = _revision_of(pod) != plan.update
             if outdated and not podstatus.is_terminating(pod):
-                self._delete(plan, pod)
-                if _revision_of(pod) == plan.current and status.get("currentReplicas"):
-                    status["currentReplicas"] -= 1
+                self._delete_outdated(plan, pod, status)
                 return
             if not _is_healthy(pod):
                 return
+
+    def _replace_several(self, plan: Plan, status: Object) -> None:
+        pods = [plan.pods.get(o) for o in range(plan.replicas)]
+        left = plan.may_be_away - sum(p is None or not _is_healthy(p) for p in pods)
+        for pod in reversed(pods[plan.partition :]):
+            if left <= 0:
+                return
+            if pod is not None and _revision_of(pod) != plan.update and not podstatus.is_terminating(pod):
+                self._delete_outdated(plan, pod, status)
+                left -= 1
+
+    def _delete_outdated(self, plan: Plan, pod: Object, status: Object) -> None:
+        self._delete(plan, pod)
+        if _revision_of(pod) == plan.current and status.get("currentReplicas"):
+            status["currentReplicas"] -= 1
 
     # Status
 

@@ -1,4 +1,4 @@
-"""StatefulSets, DaemonSets and Jobs, as far as the seeded fleet needs them."""
+"""StatefulSets, DaemonSets and Jobs."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fleet.simulation.history import Change
-from fleet.simulation.jobs import TRACKING, Jobs
-from tests.simulation.cluster import Cluster, Watch, condition, events_of, template
+from fleet.simulation.job_rules import TRACKING
+from fleet.simulation.jobs import Jobs
+from tests.simulation.cluster import Cluster, PodCounts, Watch, condition, events_of, template
 
 Object = dict[str, Any]
 
@@ -142,6 +143,56 @@ async def test_a_pod_below_the_partition_comes_back_at_its_old_revision() -> Non
         annotations = {p["metadata"]["name"]: p["metadata"].get("annotations") or {} for p in cluster.pods()}
     assert "restarted" in annotations["shard-1"]
     assert "restarted" not in annotations["shard-0"]
+
+
+async def test_several_stateful_pods_may_be_away_at_once_when_the_set_says_so() -> None:
+    cluster = Cluster()
+    cluster.nodes(2)
+    made = stateful_set(5, template("shard", warmup_seconds=1), podManagementPolicy="Parallel")
+    made["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    cluster.store.create("statefulsets", made, manager="test")
+    async with cluster:
+        await cluster.run(10.0)
+        counts, watch = PodCounts(cluster.pods(app="shard")), Watch(cluster.store, "pods")
+        cluster.store.mutate("statefulsets", "test", "shard", restart, manager="test")
+        await cluster.run(30.0)
+        counts.feed(watch.take())
+    gone = [c.object["metadata"]["name"] for c in watch.changes if c.type == "DELETED"]
+    assert {gone[0], gone[1]} == {"shard-4", "shard-3"}
+    assert counts.least_available == 3
+    status = cluster.store.get("statefulsets", "test", "shard")["status"]
+    assert status["currentRevision"] == status["updateRevision"]
+
+
+async def test_on_delete_moves_nothing_and_a_rollback_finds_the_old_revision() -> None:
+    cluster = Cluster()
+    cluster.nodes(2)
+    made = stateful_set(2, template("shard", warmup_seconds=0), updateStrategy={"type": "OnDelete"})
+    cluster.store.create("statefulsets", made, manager="test")
+    async with cluster:
+        await cluster.run(10.0)
+        before = cluster.store.get("statefulsets", "test", "shard")
+        cluster.store.mutate("statefulsets", "test", "shard", restart, manager="test")
+        await cluster.run(10.0)
+        changed = cluster.store.get("statefulsets", "test", "shard")["status"]
+        assert changed["updateRevision"] != before["status"]["updateRevision"]
+        assert "updatedReplicas" not in changed
+        cluster.store.delete("pods", "test", "shard-0")
+        await cluster.run(10.0)
+        hashes = [p["metadata"]["labels"]["controller-revision-hash"] for p in cluster.pods(app="shard")]
+        assert hashes == [changed["updateRevision"], before["status"]["updateRevision"]]
+
+        def undo(draft: Object) -> None:
+            draft["spec"]["template"] = before["spec"]["template"]
+
+        cluster.store.mutate("statefulsets", "test", "shard", undo, manager="test")
+        await cluster.run(10.0)
+        assert (
+            cluster.store.get("statefulsets", "test", "shard")["status"]["updateRevision"]
+            == before["status"]["updateRevision"]
+        )
+        revisions = {r["metadata"]["name"]: r["revision"] for r in cluster.store.list("controllerrevisions", "test")}
+    assert revisions == {changed["updateRevision"]: 2, before["status"]["updateRevision"]: 3}
 
 
 async def test_a_stateful_set_shrinks_from_the_top() -> None:
@@ -299,3 +350,39 @@ async def test_indexed_pods_carry_their_index() -> None:
         await cluster.run(5.0)
     indexes = [p["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for p in cluster.pods()]
     assert sorted(indexes) == ["0", "1", "2"]
+
+
+async def test_a_suspended_job_loses_its_pods_and_comes_back() -> None:
+    cluster = Cluster()
+    cluster.nodes(1)
+    async with cluster:
+        cluster.store.create("jobs", job(2, 2, template("work", restart="Never")), manager="test")
+        await cluster.run(5.0)
+        cluster.store.mutate("jobs", "test", "work", lambda j: j["spec"].update(suspend=True), manager="test")
+        await cluster.run(5.0)
+        assert not cluster.pods(app="work")
+        suspended = cluster.store.get("jobs", "test", "work")["status"]
+        assert [(c["type"], c["status"]) for c in suspended["conditions"]] == [("Suspended", "True")]
+        assert "failed" not in suspended
+        cluster.store.mutate("jobs", "test", "work", lambda j: j["spec"].update(suspend=False), manager="test")
+        await cluster.run(5.0)
+        resumed = cluster.store.get("jobs", "test", "work")["status"]
+    assert [(c["status"], c["reason"]) for c in resumed["conditions"]] == [("False", "JobResumed")]
+    assert resumed["active"] == 2
+    assert resumed["startTime"] != suspended["startTime"]
+
+
+async def test_a_job_ends_at_its_deadline() -> None:
+    cluster = Cluster()
+    cluster.nodes(1)
+    async with cluster:
+        made = job(1, 1, template("work", restart="Never"), activeDeadlineSeconds=20)
+        cluster.store.create("jobs", made, manager="test")
+        await cluster.run(19.0)
+        assert cluster.pods(app="work")
+        await cluster.run(6.0)
+    conditions = cluster.store.get("jobs", "test", "work")["status"]["conditions"]
+    assert [(c["type"], c["reason"]) for c in conditions] == [
+        ("FailureTarget", "DeadlineExceeded"),
+        ("Failed", "DeadlineExceeded"),
+    ]
