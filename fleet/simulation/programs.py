@@ -4,7 +4,6 @@ Owns the interface, the registry by image, and a plain program for images that h
 workload in more depth registers its program here. Must not touch the store, nor know how a caller reached the container.
 """
 
-import json
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -119,20 +118,6 @@ class PlainProgram:
         return known(container, arguments, stdin)
 
 
-class ModelServer(PlainProgram):
-    """An OpenAI-compatible server that is asked which model it serves."""
-
-    async def page(self, container: Container, call: Call) -> Answer:
-        if (call.method, call.path) != ("GET", "/v1/models"):
-            return await super().page(container, call)
-        if not podstatus.is_ready(container.pod):
-            return Answer(503, b"warming up")
-        labels = container.pod["metadata"].get("labels") or {}
-        model = labels.get("app", container.spec["name"])
-        shown = {"id": model, "object": "model", "created": int(container.started_at)}
-        return Answer(200, json.dumps({"object": "list", "data": [shown]}).encode(), "application/json")
-
-
 def _echo(container: Container, arguments: list[str], stdin: bytes) -> Ran:  # noqa: ARG001 -- as every command
     return Ran(stdout=f"{' '.join(arguments)}\n".encode())
 
@@ -165,8 +150,7 @@ class Programs:
     """Image name (without registry and tag) → its program."""
 
     def __init__(self) -> None:
-        servers = ("llm-server", "embedding-server", "rerank-server", "ocr-server")
-        self._known: dict[str, Program] = {name: ModelServer() for name in servers}
+        self._known: dict[str, Program] = {}
         self._plain: Program = PlainProgram()
 
     def register(self, image: str, program: Program) -> None:

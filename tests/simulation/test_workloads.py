@@ -264,7 +264,8 @@ async def test_a_daemon_update_takes_one_node_at_a_time() -> None:
         watch = Watch(cluster.store, "pods")
         cluster.store.mutate("daemonsets", "test", "agent", restart, manager="test")
         await cluster.run(30.0)
-        away, most = set(), 0
+        away: set[str] = set()
+        most = 0
         for change in watch.take():
             node = change.object["spec"].get("nodeName")
             ready = condition(change.object, "Ready").get("status") == "True" and change.type != "DELETED"
