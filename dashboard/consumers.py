@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+import structlog
 from channels.db import DatabaseSyncToAsync
 from channels.layers import get_channel_layer
 from django.conf import settings
+from django.db import DatabaseError
 from django.http import parse_cookie
 from msgspec import Meta, Struct
 
@@ -22,6 +24,8 @@ from dashboard.feeds import Farewell, Held, Socket, Watcher
 from dashboard.hub import Hub
 from dashboard.models import WallAddress
 from fleet.domain.changes import Screen, View
+
+log = structlog.get_logger(__name__)
 
 FIRST_FRAME_WITHIN_S = 10.0
 GOODBYE_WITHIN_S = 2.0
@@ -209,14 +213,27 @@ def cookie(scope: Scope, name: str) -> str:
 
 async def ended(watchers: Collection[Watcher]) -> Mapping[Watcher, Farewell]:
     """Which of these may look no more, and why."""
-    return await _query(_ended, watchers)
+    found = await _query(_ended, watchers)
+    # Beside it: a database that is locked for writing must keep nobody's page open who has lost the right to it.
+    noting = asyncio.create_task(_note_seen({w.session for w in watchers if w.session and w not in found}))
+    _notes.add(noting)
+    noting.add_done_callback(_notes.discard)
+    return found
+
+
+_notes: set[asyncio.Task[None]] = set()
+
+
+async def _note_seen(keys: Collection[str]) -> None:
+    try:
+        await _query(sessions.seen, keys)
+    except DatabaseError as error:
+        log.warning("when sessions were last seen cannot be noted", reason=str(error))
 
 
 def _ended(watchers: Collection[Watcher]) -> dict[Watcher, Farewell]:
     """A handful of queries for any number."""
-    keys = {watcher.session for watcher in watchers if watcher.session}
-    visitors = access.visitors(keys)
-    sessions.seen(keys)
+    visitors = access.visitors({watcher.session for watcher in watchers if watcher.session})
     screens = walls.living([watcher.wall for watcher in watchers if watcher.wall])
     bearers = access.bearers({watcher.token for watcher in watchers if watcher.token})
     found = {watcher: _refusal(watcher, visitors, screens, bearers) for watcher in watchers}

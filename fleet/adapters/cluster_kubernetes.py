@@ -8,6 +8,7 @@ log or an error.
 import os
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -67,7 +68,8 @@ _NAMESPACE = Decoder(_Namespace)
 
 class ApiServer:
     """Requests to one API server, from any thread. Its client is made at the first one, and anew whenever the kubeconfig was
-    written: a broken one is trouble like any other and may be mended, and credentials are replaced in place."""
+    written (a broken one is trouble like any other and may be mended) or our credentials are refused, which may be in a file of
+    their own or come from a plugin."""
 
     def __init__(self, name: str, kubeconfig: str | None, patience: Patience) -> None:
         self.name = name
@@ -75,6 +77,7 @@ class ApiServer:
         self._lock = threading.Lock()
         self._client: client.ApiClient | None = None
         self._made_of: object = None  # the state of the kubeconfig that the client was made of
+        self._made_at = 0.0  # of the monotonic clock
         self._sockets = _Sockets()
 
     def read(self, path: str, query: Mapping[str, str] | None = None, within_s: float | None = None) -> bytes:
@@ -125,8 +128,16 @@ class ApiServer:
         except BREAKS as error:
             raise broken(error) from None
         if not 200 <= response.status < 300:
+            if response.status == 401:
+                self._forget_credentials()
             raise _refused(response)
         return response
+
+    def _forget_credentials(self) -> None:
+        """Load them again at the next request; not each time, because a plugin may ask somebody or somewhere."""
+        with self._lock:
+            if time.monotonic() - self._made_at >= self._patience.credentials_s:
+                self._client = None
 
     def _request(self, path: str, query: Mapping[str, str]) -> tuple[Any, str, dict[str, str]]:
         """Connection pools, address and headers. May run the kubeconfig's credential plugin, so one thread at a time."""
@@ -149,7 +160,7 @@ class ApiServer:
         paths = filter(None, (self._kubeconfig or "").split(os.pathsep))
         found = [(s.st_mtime_ns, s.st_size, s.st_ino) for s in map(os.stat, map(os.path.expanduser, paths))]
         if self._client is None or found != self._made_of:
-            self._client, self._made_of = self._configure(), found
+            self._client, self._made_of, self._made_at = self._configure(), found, time.monotonic()
         return self._client
 
     def _configure(self) -> client.ApiClient:

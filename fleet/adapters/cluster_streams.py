@@ -47,6 +47,7 @@ class Patience:
     longest_wait_s: float = 120.0  # the most that a server's Retry-After gets
     healthy_s: float = 60.0  # a stream this old was a good one, also without an event
     short_s: float = 1.0  # a watch that ends sooner and brought nothing did not end in order
+    credentials_s: float = 10.0  # the least time between two tries to load other ones after a 401
     page: int = 500
 
 

@@ -21,6 +21,8 @@ from fleet.domain.quantities import whole
 SIZES = (1, 2, 4, 8)
 FINISHED = frozenset({"Succeeded", "Failed"})
 
+MOST_SLOTS = 4096  # of one resource on one node: more is no count of GPUs, and its map would be none
+
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 CLOSING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 # Besides taints whose key is a GPU resource name (the ExtendedResourceToleration admission plugin tolerates those for every pod
@@ -177,7 +179,12 @@ def fragmentation(k: int, slots: int, free: int) -> float | None:
 def _requests(container: Container) -> dict[str, int]:
     """Limits alone suffice: the API server copies them to the requests that are absent."""
     asked = {**container.resources.limits, **container.resources.requests}
-    return {name: whole(text) for name, text in asked.items() if gpu_name(name)}
+    return {name: _slots(text) for name, text in asked.items() if gpu_name(name)}
+
+
+def _slots(text: str) -> int:
+    """A number of slots. The API server lets anybody who may write a status say 9223372036854775807."""
+    return min(max(0, whole(text)), MOST_SLOTS)
 
 
 def _initial_requests(containers: Iterable[Container]) -> tuple[Counter[str], Counter[str]]:
@@ -194,8 +201,8 @@ def _initial_requests(containers: Iterable[Container]) -> tuple[Counter[str], Co
 
 
 def _resource(node: Node, name: str, allocated: int) -> picture.Resource:
-    capacity = whole(node.status.capacity.get(name, "0"))
-    allocatable = whole(node.status.allocatable.get(name, "0"))
+    capacity = _slots(node.status.capacity.get(name, "0"))
+    allocatable = _slots(node.status.allocatable.get(name, "0"))
     found = gpu_name(name)
     single = name == "nvidia.com/gpu" and machines.mig_profile(machines.product_name(node.metadata.labels)) != ""
     return picture.Resource(

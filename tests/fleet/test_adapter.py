@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+import yaml
 
 from fleet.adapters.cluster_kubernetes import KubernetesCluster
 from fleet.adapters.cluster_streams import Patience, Pauses
@@ -487,6 +488,41 @@ def test_a_broken_kubeconfig_is_trouble_that_can_be_mended(serve, tmp_path):
     assert "very-secret" not in str(caught.value)
     path.write_text(Path(server.kubeconfig(tmp_path)).read_text())
     assert short(collect(cluster, 1)) == ["listed  @1"]
+
+
+def test_after_a_token_has_expired_the_file_of_the_next_one_is_read(serve, tmp_path):
+    """The kubeconfig itself stays as it is: a short-lived token lies in a file of its own."""
+    good = ["first"]
+
+    def answer(request: Request) -> Wire:
+        if request.headers.get("authorization") != f"bearer {good[0]}":
+            return reply(failure(401, "Unauthorized"), 401)
+        return reply({"gitVersion": "v1.36.2"})
+
+    server, _ = serve(answer)
+    content = yaml.safe_load(Path(server.kubeconfig(tmp_path)).read_text())
+    content["users"][0]["user"] = {"tokenFile": str(tmp_path / "token")}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(content))
+    (tmp_path / "token").write_text("first")
+    cluster = KubernetesCluster("scripted", str(tmp_path / "kubeconfig"), Patience(credentials_s=0.0))
+    assert cluster.version() == "v1.36.2"
+    good[0] = "second"
+    with pytest.raises(PortError, match="no"):
+        cluster.version()
+    (tmp_path / "token").write_text("second")
+    assert cluster.version() == "v1.36.2"
+
+
+def test_refused_credentials_are_not_loaded_again_each_time(serve, monkeypatch):
+    """A plugin may ask a person, or a server far away."""
+    _, cluster = serve(lambda _: reply(failure(401, "Unauthorized"), 401))
+    made = list[int]()
+    configure = cluster._server._configure
+    monkeypatch.setattr(cluster._server, "_configure", lambda: made.append(1) or configure())
+    for _ in range(5):
+        with pytest.raises(PortError):
+            cluster.version()
+    assert len(made) == 1
 
 
 def test_a_server_whose_certificate_we_do_not_trust(serve, tmp_path):

@@ -15,14 +15,27 @@ import pytest
 import yaml
 from channels_redis.pubsub import RedisPubSubChannelLayer
 
-from dashboard import celery
+from dashboard import celery, health
 from fleet import live, wiring
 from fleet.domain.kube import Kind
 from fleet.live.picture_redis import RedisPicture
 from fleet.observe import Pace, Writer
 from fleet.tasks import watch
 from tests.fleet.clusters import wait_for
-from tests.fleet.scripted import Request, Script, Scripted, Wire, item, page, reply, stream
+from tests.fleet.scripted import (
+    STREAM,
+    Request,
+    Script,
+    Scripted,
+    Wire,
+    chunk,
+    item,
+    line,
+    page,
+    reply,
+    silence,
+    stream,
+)
 
 START_S = 20.0  # of a process on a busy machine
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,9 +46,7 @@ class Nodes:
 
     def __init__(self, *changes: bytes) -> None:
         self.quiet = Script()
-        self.nodes = Script(
-            [reply(page([item("node-0", 3, "Node")], 9))], [stream(*changes)] if changes else []
-        )
+        self.nodes = Script([reply(page([item("node-0", 3, "Node")], 9))], [stream(*changes)] if changes else [])
 
     def __call__(self, request: Request) -> Wire:
         return (self.nodes if request.path.endswith("/nodes") else self.quiet)(request)
@@ -55,10 +66,7 @@ def clusters(tmp_path, settings, go_on):
         folder = tmp_path / name
         folder.mkdir()
         files.append(yaml.safe_load(Path(server.kubeconfig(folder, name)).read_text()))
-    merged = {
-        key: [entry for content in files for entry in content[key]]
-        for key in ("clusters", "users", "contexts")
-    }
+    merged = {key: [entry for content in files for entry in content[key]] for key in ("clusters", "users", "contexts")}
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config"} | merged))
     settings.VIGIE_KUBECONFIG, settings.VIGIE_CONTEXTS = str(tmp_path / "kubeconfig"), ()
     _forget()
@@ -100,11 +108,7 @@ def test_everything_runs_in_one_process_and_ends_cleanly(clusters):
     began = time.monotonic()
     background.stop()
     assert time.monotonic() - began < 2.0
-    left = [
-        t
-        for t in threading.enumerate()
-        if t not in before and t.is_alive() and not t.name.startswith("Thread-")
-    ]
+    left = [t for t in threading.enumerate() if t not in before and t.is_alive() and not t.name.startswith("Thread-")]
     assert [thread.name for thread in left if thread.name != "notices"] == []
 
 
@@ -136,6 +140,38 @@ def test_after_a_crash_the_next_slice_lists_again(clusters):
         wait_for(lambda: live.picture().read("lab"), 10)
 
 
+def test_a_cluster_that_hangs_slows_no_other(clusters, settings):
+    """Its server takes connections and says nothing, ever."""
+    clusters["lab"]._answer = lambda _: silence(clusters["lab"])
+    clusters["paris"]._answer = paris = Nodes()
+    paris.quiet.server = paris.nodes.server = clusters["paris"]
+    change = threading.Event()
+
+    def late() -> Iterator[bytes]:
+        yield STREAM
+        change.wait(20)
+        yield chunk(line("MODIFIED", item("node-0", 12, "Node", spec={"unschedulable": True})))
+        clusters["paris"].over.wait(20)
+
+    paris.nodes.watches = [late()]
+    picture = live.picture()
+    began = time.monotonic()
+    with in_background():
+        wait_for(lambda: picture.version("paris"), 10)
+        assert time.monotonic() - began < 5.0
+        wait_for(lambda: any(what == "server" for what, *_ in (picture.last_pulse("lab") or live.Pulse(0)).trouble), 10)
+        began = time.monotonic()
+        change.set()
+        wait_for(lambda: picture.read("paris").snapshot.nodes["fleet/node-0"].unschedulable)
+        assert time.monotonic() - began < 2.0
+        assert time.time() - picture.read("paris").pulse.at < 5.0
+        states = {name: health.state(name) for name in ("paris", "lab")}
+        began = time.monotonic()
+    assert time.monotonic() - began < 3.0, "it does not hold up the end either"
+    assert (states["paris"].picture, states["paris"].lost) == (True, "")
+    assert (states["lab"].picture, states["lab"].lost) == (False, "server")
+
+
 def test_queues_and_schedule_fit_together(clusters):
     assert set(celery.QUEUES) == {"watch"}
     assert celery.QUEUES["watch"].threads() == 3, "one per cluster, and one"
@@ -156,9 +192,7 @@ def test_a_worker_can_run_the_tasks_of_its_own_queue_alone(queue):
         f"app.Worker(queues=['{queue}'], pool='threads', quiet=True)\n"
         "print(json.dumps(sorted(name for name in app.tasks if not name.startswith('celery.'))))"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     module = celery.QUEUES[queue].tasks
     expected = {"watch": [f"{module}.watch_cluster", f"{module}.watch_clusters"]}
     assert json.loads(out.splitlines()[-1]) == expected[queue]
@@ -169,9 +203,7 @@ def test_the_web_server_and_beat_load_no_task():
         "import sys, dashboard.celery as c; c.app.finalize()\n"
         "print([m for m in sys.modules if m.startswith(('fleet.tasks.', 'fleet.adapters.', 'kubernetes'))])"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert out.strip() == "[]"
 
 
