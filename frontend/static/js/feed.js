@@ -3,7 +3,7 @@
  *
  * Owns the rule of versions. Touches neither socket nor page.
  */
-import { apply } from "./picture.js";
+import { apply, bare } from "./picture.js";
 
 /** @typedef {import("./types.js").Version} Version */
 /** @typedef {import("./picture.js").AnyTables} AnyTables */
@@ -51,7 +51,7 @@ export class Feed {
   replace(frame) {
     this.asked = false;
     const older = this.version !== null && this.version[0] === frame.v[0] && frame.v[1] < this.version[1];
-    return older ? "nothing" : this.advance(frame.v, frame.at, frame.tables);
+    return older ? "nothing" : this.advance(frame.v, frame.at, bareTables(frame.tables));
   }
 
   /** @param {import("./types.js").DeltaFrame} frame */
@@ -83,4 +83,12 @@ export class Feed {
     this.tables = tables;
     return "tables";
   }
+}
+
+/**
+ * @param {AnyTables} tables
+ * @returns {AnyTables}
+ */
+function bareTables(tables) {
+  return Object.fromEntries(Object.entries(tables).map(([name, rows]) => [name, bare(rows)]));
 }

@@ -19,6 +19,7 @@ import { choose } from "./choose.js";
 import { find } from "./find.js";
 import { wallAlarm, wallBar, wallClock, wallList, wallMap } from "./live/wall.js";
 import { menu } from "./menus.js";
+import { bare } from "./picture.js";
 import { theme } from "./theme.js";
 import { Words } from "./words.js";
 
@@ -80,7 +81,7 @@ function live(page) {
   const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${page.socket}`;
   /** @type {Ears[]} */
   const ears = [];
-  const empty = /** @type {Tables} */ (Object.fromEntries(TABLES.map((name) => [name, {}])));
+  const empty = /** @type {Tables} */ (Object.fromEntries(TABLES.map((name) => [name, bare()])));
   const connection = new Connection({ cluster: page.cluster, view: page.view }, {
     tables: (tables, before, feed) => {
       for (const { cluster } of ears) cluster?.(feed);

@@ -6,6 +6,16 @@
 /** @typedef {Record<string, Record<string, object>>} AnyTables */
 
 /**
+ * A table of our own: no name that a cluster may give ("constructor", "__proto__") means anything but a row.
+ * @template T
+ * @param {Record<string, T>} [rows]
+ * @returns {Record<string, T>}
+ */
+export function bare(rows = {}) {
+  return Object.assign(Object.create(null), rows);
+}
+
+/**
  * The tables after a delta. Rows and tables that do not change stay the same objects; the arguments stay as they are.
  * @param {AnyTables} tables
  * @param {Delta} delta
@@ -14,7 +24,7 @@
 export function apply(tables, delta) {
   const next = { ...tables };
   for (const [name, change] of Object.entries(delta)) {
-    const table = { ...next[name] };
+    const table = bare(next[name]);
     for (const id of change.gone) delete table[id];
     for (const { ids, set } of change.groups) {
       ids.forEach((id, i) => {
@@ -34,7 +44,7 @@ export function apply(tables, delta) {
  * @returns {Set<string>}
  */
 export function touched(before = {}, after = {}) {
-  const found = new Set(Object.keys(after).filter((id) => after[id] !== before[id]));
-  for (const id of Object.keys(before)) if (!(id in after)) found.add(id);
+  const found = new Set(Object.keys(after).filter((id) => !Object.hasOwn(before, id) || after[id] !== before[id]));
+  for (const id of Object.keys(before)) if (!Object.hasOwn(after, id)) found.add(id);
   return found;
 }

@@ -141,7 +141,7 @@ export function attention(root, context) {
    * @param {Record<string, unknown>} known
    */
   function announce(known) {
-    const fallen = wanted.filter((entry) => entry.level === "bad" && !entry.key.startsWith("stream:") && !(entry.key in known));
+    const fallen = wanted.filter((entry) => entry.level === "bad" && !entry.key.startsWith("stream:") && !Object.hasOwn(known, entry.key));
     if (fallen.length === 0) return;
     const titles = fallen.map((entry) => words.plain(say("news.alert", { title: entry.title }), now()));
     part(root, "[role=alert]").textContent = titles.join(" ");

@@ -5,7 +5,7 @@
  */
 import { claims, group, groupId, groups, mapSize, measured } from "../panels/fleet.js";
 import { hides, narrows } from "../panels/zoom.js";
-import { touched } from "../picture.js";
+import { bare, touched } from "../picture.js";
 import { say } from "../words.js";
 import { fillCard, patchCard } from "./card.js";
 import { startFilters } from "./filters.js";
@@ -30,7 +30,7 @@ export function map(root, context) {
   }
   const open = root.dataset["zoom"] === "groups" ? root.dataset["open"] ?? "" : null;
   /** @type {Record<string, NodeRow>} */
-  let nodes = {};
+  let nodes = bare();
   /** @type {Group[]} */
   let shownGroups = [];
   const filter = startFilters(root, () => show());
