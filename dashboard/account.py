@@ -43,10 +43,7 @@ def _shown(request: HttpRequest, user: User, address: str = "") -> HttpResponse:
         "wall_days": WALL_DAYS,
         "new_address": request.build_absolute_uri(address) if address else "",
     }
-    response = page(request, "account.html", "", context)
-    if address:
-        response.headers["Referrer-Policy"] = "no-referrer"
-    return response
+    return page(request, "account.html", "", context)
 
 
 def _approved(request: HttpRequest, user: User) -> list[str]:

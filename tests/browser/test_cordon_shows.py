@@ -10,11 +10,6 @@ from tests import machine, product
 
 pytestmark = [pytest.mark.browser, pytest.mark.kubectl, pytest.mark.timeout(120)]
 
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-]
-
 
 @pytest.fixture(scope="module", params=["embedded", "redis"])
 def vigie(request, tmp_path_factory):
@@ -27,20 +22,16 @@ def vigie(request, tmp_path_factory):
 
 
 @pytest.fixture
-def page(vigie):
-    from playwright.sync_api import sync_playwright
-
-    chromium = machine.find("chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        page = browser.new_page()
-        page.goto(vigie.url)
-        page.fill("input[name=username]", "viewer")
-        page.fill("input[name=password]", "viewer")
-        page.click("form button[type=submit]")
-        page.wait_for_selector("[data-live=live]")
-        yield page
-        browser.close()
+def page(vigie, chromium):
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(vigie.url)
+    page.fill("input[name=username]", "viewer")
+    page.fill("input[name=password]", "viewer")
+    page.click("form button[type=submit]")
+    page.wait_for_selector("[data-live=live]")
+    yield page
+    context.close()
 
 
 def kubectl(vigie, *words):

@@ -25,12 +25,12 @@ def test_a_wrong_password_says_so_and_a_right_one_opens_the_fleet(visit, shown):
 
 def test_the_account_menu_names_the_person_and_signs_out(visit, shown):
     page = visit().sign_in("approver")
-    page.get_by_label("Account: approver").click()
+    page.locator("summary", has_text="Account: approver").click()
     expect(page.locator(".account")).to_contain_text("approver")
     expect(page.locator(".account small")).to_have_text("Approver")
     page.keyboard.press("Escape")
     expect(page.locator(".account")).to_be_hidden()
-    expect(page.get_by_label("Account: approver")).to_be_focused()
+    expect(page.locator("summary", has_text="Account: approver")).to_be_focused()
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Sign out").click()
     expect(page.locator("h1")).to_have_text("Sign in")
@@ -38,7 +38,7 @@ def test_the_account_menu_names_the_person_and_signs_out(visit, shown):
 
 def test_menus_close_when_something_else_is_pressed(visit, shown):
     page = visit().sign_in()
-    page.get_by_label("Account: operator").click()
+    page.locator("summary", has_text="Account: operator").click()
     page.locator("#map-h").click()
     expect(page.locator(".account")).to_be_hidden()
 
@@ -65,7 +65,7 @@ def test_the_theme_is_remembered_and_there_before_the_first_paint(visit, shown, 
     colour = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(colour) == background
     page.reload(wait_until="commit")
-    page.wait_for_function("document.body !== null")
+    page.wait_for_selector("body", state="attached")
     assert page.locator("html").get_attribute("data-theme") == theme
     expect(page.locator(f".top #theme-{theme}")).to_be_checked()
     assert page.evaluate(colour) == background

@@ -1,0 +1,83 @@
+"""Nothing that axe-core finds, on any page, in either theme; and no page that scrolls sideways."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from fleet.domain.picture import EMPTY
+from tests.browser.conftest import Visitor
+
+AXE = Path(__file__).resolve().parent.parent.parent / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PATHS = (
+    "/login/", "/c/{}/", "/c/{}/?zoom=dense", "/c/{}/?zoom=groups", "/c/{}/?state=failed&product=L4", "/c/{}/nodes/node-07/",
+    "/c/{}/nodes/nobody/", "/c/{}/workloads/", "/c/{}/workloads/?q=nothing", "/c/{}/waiting/", "/c/{}/search/",
+    "/c/{}/search/?q=llm",
+    "/all/", "/account/", "/help/", "/wall/?cluster={}", "/nowhere/",
+)  # fmt: skip
+SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def violations(page: Page, only: list[str] | None = None) -> list[str]:
+    """Every violation with the elements that it is about. The cells of the map are hidden from those whom axe speaks for."""
+    run = {"type": "rule", "values": only} if only else {"type": "tag", "values": RULES}
+    found = page.evaluate(
+        "run => axe.run({ exclude: [['.gpus']] }, { runOnly: run, resultTypes: ['violations'] })", run
+    )
+    return [
+        f"{one['id']}: {node['target']} {node.get('failureSummary', '')[:400]}"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]
+
+
+def faults(page: Page) -> list[str]:
+    """What is wrong with the page as it stands: in the dark, in the light, and on narrow and wide screens."""
+    page.emulate_media(color_scheme="dark")
+    found = violations(page)
+    page.emulate_media(color_scheme="light")
+    found += violations(page, ["color-contrast"])
+    for width in (390, 1920, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        if (over := page.evaluate(SIDEWAYS)) > 0:
+            found.append(f"{over} px too wide at {width}")
+        if width == 390:
+            found += violations(page, ["color-contrast", "target-size", "label", "link-name", "button-name"])
+    return found
+
+
+@pytest.fixture
+def opened(visit, shown) -> Iterator[Visitor]:
+    """A window of an approver with axe-core at hand as an extension has it: outside the page's policy."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci in frontend/")
+    visitor = visit(reduced_motion="reduce")
+    visitor.context.add_init_script(AXE.read_text())
+    visitor.enter("approver")
+    yield visitor
+    visitor.errors[:] = [error for error in visitor.errors if "404" not in error]
+
+
+def walked(visitor: Visitor, paths: Iterable[str]) -> dict[str, list[str]]:
+    found = {}
+    for path in paths:
+        visitor.page.goto(visitor.served.url + path.format(visitor.served.cluster))
+        visitor.page.wait_for_timeout(200)
+        if told := faults(visitor.page):
+            found[path] = told
+    return found
+
+
+def test_nothing_is_wrong_on_any_page(opened):
+    assert walked(opened, PATHS) == {}
+
+
+def test_nothing_is_wrong_where_data_is_lost_or_missing(opened, shown):
+    shown.trouble = (("server", "refused", 9.0),)
+    shown.pulse()
+    assert walked(opened, ("/c/{}/", "/wall/?cluster={}", "/all/")) == {}
+    shown.trouble = ()
+    shown.show(EMPTY)
+    assert walked(opened, ("/c/{}/", "/c/{}/workloads/", "/c/{}/waiting/", "/wall/?cluster={}")) == {}
