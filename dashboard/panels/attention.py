@@ -3,7 +3,7 @@
 Owns which facts of an attention row its sentences use. Must not decide what needs attention: the domain does.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ from dashboard.panels.fleet import GLYPHS
 from dashboard.panels.order import natural
 from dashboard.panels.words import Text, say
 from fleet.domain.attention import Concern
+from fleet.domain.kube import Kind
 from fleet.domain.picture import AttentionRow
+from fleet.domain.truth import FORBIDDEN, SERVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,9 @@ class Entry:
 
 def entries(rows: Mapping[str, AttentionRow], trouble: Iterable[tuple[str, str, float]] = ()) -> list[Entry]:
     """Most urgent first; streams that are broken come before what they may hide."""
-    lost = [stream(kind, reason, since_at) for kind, reason, since_at in trouble]
-    return lost + [entry(key, row) for key, row in sorted(rows.items(), key=lambda item: urgency(item[1]))]
+    return streams(list(trouble)) + [
+        entry(key, row) for key, row in sorted(rows.items(), key=lambda item: urgency(item[1]))
+    ]
 
 
 def urgency(row: AttentionRow) -> tuple[int, float, Any]:
@@ -160,9 +163,21 @@ def _name(subject: str) -> str:
     return subject.rsplit("/", 1)[-1]
 
 
-def stream(kind: str, reason: str, since_at: float) -> Entry:
-    title = say("attention.stream", kind=kind)
-    return Entry(f"stream:{kind}", "warn", "s-warn", title, say("evidence.stream", reason=reason), since_at)
+def streams(trouble: Sequence[tuple[str, str, float]]) -> list[Entry]:
+    """One entry when the API server or every stream is silent: the kinds then say nothing of their own. Else one per kind."""
+    server = [lost for lost in trouble if lost[0] == SERVER]
+    if server or len(trouble) == len(Kind):
+        _, reason, since_at = server[0] if server else max(trouble, key=lambda lost: lost[2])
+        evidence = say("evidence.server", reason=reason)
+        return [Entry("stream:server", "warn", "s-warn", say("attention.server"), evidence, since_at)]
+    return [_stream(*lost) for lost in trouble]
+
+
+def _stream(kind: str, reason: str, since_at: float) -> Entry:
+    forbidden = reason == FORBIDDEN
+    title = say("attention.forbidden" if forbidden else "attention.stream", kind=kind)
+    evidence = say("evidence.forbidden") if forbidden else say("evidence.stream", reason=reason)
+    return Entry(f"stream:{kind}", "warn", "s-warn", title, evidence, since_at)
 
 
 def summary(rows: Mapping[str, AttentionRow]) -> Text:

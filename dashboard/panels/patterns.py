@@ -290,7 +290,13 @@ SEARCH: Patterns = {
 ATTENTION: Patterns = {
     "attention.open": _("Open {node}"),
     "attention.stream": _("Changes of {kind} do not arrive"),
-    "evidence.stream": _("What is shown of them may be old. {reason}"),
+    "evidence.stream": _("What is shown of them may be old. The last try ended with: {reason}."),
+    "attention.forbidden": _("Vigie may not read {kind}"),
+    "evidence.forbidden": _("The API server refuses (403). Vigie’s account needs get, list and watch on them."),
+    "attention.server": _("No changes arrive from this cluster"),
+    "evidence.server": _(
+        "Its API server cannot be read, so everything here may be old. The last try ended with: {reason}."
+    ),
     "evidence.held": ngettext("{n} pod runs there, holding {gpus}.", "{n} pods run there, holding {gpus}."),
     "evidence.held-none": ngettext("{n} pod runs there, without GPUs.", "{n} pods run there, none with GPUs."),
     "evidence.held-nobody": _("No pod runs there."),

@@ -38,7 +38,7 @@ for (const name of cases) {
 
 test("there are cases", () => assert.ok(cases.length >= 3));
 
-function fleetSaid({ tables, trouble }, told) {
+function fleetSaid({ tables, trouble, outages }, told) {
   const nodes = Object.values(tables.nodes), row = tables.fleet.fleet;
   return {
     numbers: fleet.keyNumbers(tables).map((n) => [n.id, n.level, told(n.value), told(n.unit), told(n.note), n.node]),
@@ -54,6 +54,9 @@ function fleetSaid({ tables, trouble }, told) {
     attention: attention.entries(tables.attention, trouble).map((e) => [
       e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since, e.node, told(e.action),
     ]),
+    outages: Object.fromEntries(Object.entries(outages).map(([name, lost]) => [
+      name, attention.entries({}, lost).map((e) => [e.key, told(e.title), told(e.evidence), e.since]),
+    ])),
   };
 }
 

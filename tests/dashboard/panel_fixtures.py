@@ -18,6 +18,7 @@ from dashboard.panels.tables import Row
 from dashboard.panels.zoom import Filter
 from fleet.domain import changes
 from fleet.domain.attention import Concern
+from fleet.domain.kube import Kind
 from fleet.domain.picture import (
     CELL_STATES,
     AttentionRow,
@@ -35,7 +36,12 @@ from tests.browser import demo
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "panels"
 LANGUAGES = ("en", "fr")
 ZONE = "Europe/Paris"
-TROUBLE = (("pods", "the server answers 500", demo.NOW - 42),)
+TROUBLE = (("pods", "the server answers 500", demo.NOW - 42), ("events", "Forbidden", demo.NOW - 43))
+OUTAGES = {
+    "every stream": tuple((kind.value, "cut off", demo.NOW - i) for i, kind in enumerate(Kind)),
+    "all but one": tuple((kind.value, "cut off", demo.NOW) for kind in list(Kind)[1:]),
+    "server": (("pods", "silent", demo.NOW - 9), ("server", "silent", demo.NOW - 7)),
+}
 
 # Every fact that a concern brings, some of them unknown.
 FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
@@ -138,7 +144,15 @@ def case(name: str) -> dict[str, Any]:
     snapshot = build()
     said = {language: in_language(language, snapshot, name_of_node) for language in LANGUAGES}
     tables = msgspec.to_builtins(snapshot)
-    return {"now": demo.NOW, "zone": ZONE, "node": name_of_node, "trouble": TROUBLE, "tables": tables, "said": said}
+    return {
+        "now": demo.NOW,
+        "zone": ZONE,
+        "node": name_of_node,
+        "trouble": TROUBLE,
+        "outages": OUTAGES,
+        "tables": tables,
+        "said": said,
+    }
 
 
 def in_language(language: str, snapshot: Snapshot, name_of_node: str) -> dict[str, Any]:
@@ -176,6 +190,10 @@ def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
             [e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since_at, e.node, told(e.action)]
             for e in attention.entries(snapshot.attention, TROUBLE)
         ],
+        "outages": {
+            name: [[e.key, told(e.title), told(e.evidence), e.since_at] for e in attention.entries({}, trouble)]
+            for name, trouble in OUTAGES.items()
+        },
     }
 
 

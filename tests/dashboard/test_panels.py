@@ -17,6 +17,7 @@ from dashboard.panels.patterns import MESSAGES, Many
 from dashboard.panels.words import Age, say
 from dashboard.panels.zoom import TROUBLE, Filter, Zoom
 from fleet.domain.attention import Concern
+from fleet.domain.kube import Kind
 from fleet.domain.picture import CELL_STATES, AttentionRow, FleetRow, NodeRow, PodRow, Resource
 from tests.browser import demo
 from tests.dashboard import panel_fixtures
@@ -226,6 +227,30 @@ def test_most_urgent_first_then_oldest_and_unknown_age_last():
 def test_a_broken_stream_comes_before_what_it_may_hide():
     found = attention.entries(demo.attention(), [("pods", "refused", NOW - 3)])
     assert (found[0].key, found[0].level, found[0].since_at, found[0].node) == ("stream:pods", "warn", NOW - 3, "")
+
+
+EVERY_KIND = [(kind.value, "cut off", NOW - i) for i, kind in enumerate(Kind)]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "expected"),
+    [
+        ([], []),
+        (EVERY_KIND[:2], [("stream:nodes", NOW), ("stream:pods", NOW - 1)]),
+        (EVERY_KIND[1:], [(f"stream:{kind}", since) for kind, _, since in EVERY_KIND[1:]]),
+        (EVERY_KIND[::-1], [("stream:server", NOW)]),
+        ([("pods", "silent", NOW - 9), ("server", "silent", NOW - 7)], [("stream:server", NOW - 7)]),
+    ],
+    ids=["none", "some", "all but one", "all", "server"],
+)
+def test_an_outage_of_the_whole_cluster_is_one_entry(trouble, expected):
+    assert [(entry.key, entry.since_at) for entry in attention.entries({}, trouble)] == expected
+
+
+def test_a_kind_that_may_not_be_read_is_no_outage():
+    with translation.override("en"):
+        (found,) = attention.entries({}, [("events", "Forbidden", NOW)])
+        assert words.plain(found.title, NOW) == "Vigie may not read events"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ import { natural } from "./order.js";
 /** @typedef {{key: string, level: string, glyph: string, title: Text, evidence: Text, since: number | null, node: string,
  *   action: Text}} Entry */
 
+const KINDS = 11; // that are watched: fleet/domain/kube.py
+
 /**
  * Most urgent first; streams that are broken come before what they may hide.
  * @param {Record<string, AttentionRow>} rows
@@ -19,9 +21,8 @@ import { natural } from "./order.js";
  * @returns {Entry[]}
  */
 export function entries(rows, trouble = []) {
-  const lost = trouble.map(([kind, reason, since]) => stream(kind, reason, since));
   const sorted = Object.entries(rows).sort(([, a], [, b]) => urgency(a, b));
-  return [...lost, ...sorted.map(([key, row]) => entry(key, row))];
+  return [...streams(trouble), ...sorted.map(([key, row]) => entry(key, row))];
 }
 
 /**
@@ -143,14 +144,36 @@ function text(facts, name) {
 }
 
 /**
+ * One entry when the API server or every stream is silent: the kinds then say nothing of their own. Else one per kind.
+ * @param {[string, string, number][]} trouble kind, reason, since when
+ * @returns {Entry[]}
+ */
+function streams(trouble) {
+  const server = trouble.find(([kind]) => kind === "server");
+  if (!server && trouble.length !== KINDS) return trouble.map(([kind, reason, since]) => stream(kind, reason, since));
+  const [, reason, since] = server ?? trouble.reduce((last, lost) => (lost[2] > last[2] ? lost : last));
+  return [lost("server", say("attention.server"), say("evidence.server", { reason }), since)];
+}
+
+/**
  * @param {string} kind
  * @param {string} reason
  * @param {number} since
- * @returns {Entry}
  */
 function stream(kind, reason, since) {
-  const title = say("attention.stream", { kind }), evidence = say("evidence.stream", { reason });
-  return { key: `stream:${kind}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "" };
+  if (reason === "Forbidden") return lost(kind, say("attention.forbidden", { kind }), say("evidence.forbidden"), since);
+  return lost(kind, say("attention.stream", { kind }), say("evidence.stream", { reason }), since);
+}
+
+/**
+ * @param {string} what
+ * @param {Text} title
+ * @param {Text} evidence
+ * @param {number} since
+ * @returns {Entry}
+ */
+function lost(what, title, evidence, since) {
+  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "" };
 }
 
 /**
