@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 30.0
 LASTING = 4  # failures in a row after which somebody should know
-TURN = 10  # objects that one controller looks at before others have their turn
 
 
 class WorkQueue:
@@ -120,6 +119,7 @@ class Controller:
     manager: ClassVar[str] = "kube-controller-manager"
     primary: ClassVar[str]
     latency_s: ClassVar[tuple[float, float]] = (0.004, 0.012)  # between a change and the work on it, as recorded
+    turn: ClassVar[int] = 20  # objects that it looks at before others have their turn: fewer where one takes long
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -178,7 +178,7 @@ class Controller:
             if key is None:
                 return
             self._attempt(key)
-            if done % TURN == 0:
+            if done % self.turn == 0:
                 await asyncio.sleep(0)
 
     def _attempt(self, key: str) -> None:

@@ -33,6 +33,7 @@ class DaemonSets(Controller):
 
     name = "daemonset-controller"
     primary = "daemonsets"
+    turn = 1
 
     def watches(self) -> dict[str, Keys]:
         return {"daemonsets": _itself, "pods": _owner, "nodes": self._node_changed}

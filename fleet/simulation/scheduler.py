@@ -27,6 +27,7 @@ Object = dict[str, Any]
 
 NAME = "default-scheduler"
 PACKED_OWNERS = frozenset({"Job", "StatefulSet"})
+KNOWN_WISHES = 1000
 ENOUGH = 100  # nodes that fit, as with a low percentageOfNodesToScore: a large fleet is not searched to its end
 
 
@@ -42,6 +43,7 @@ class Rooms:
     """The room on every node, kept up from the changes of nodes and pods."""
 
     def __init__(self) -> None:
+        self.version = 0  # rises when a search may find something else
         self.nodes: dict[str, Object] = {}
         self._rooms: dict[str, Room] = {}
         self._held: dict[str, tuple[str, Amounts]] = {}  # pod key → node, request
@@ -51,10 +53,14 @@ class Rooms:
 
     def set_node(self, node: Object) -> None:
         name = node["metadata"]["name"]
+        known = self.nodes.get(name)
+        if known is None or _offers_other(known, node):
+            self.version += 1
         self.nodes[name] = node
         self.room(name).allocatable = amounts(node["status"].get("allocatable"))
 
     def drop_node(self, name: str) -> None:
+        self.version += 1
         self.nodes.pop(name, None)
         self.room(name).allocatable = {}
 
@@ -67,11 +73,13 @@ class Rooms:
             request = effective_request(pod["spec"])
             self._held[key] = (node, request)
             self.room(node).take(request)
+            self.version += 1
 
     def drop_pod(self, key: str) -> None:
         held = self._held.pop(key, None)
         if held is not None:
             self.room(held[0]).give_back(held[1])
+            self.version += 1
 
 
 class Scheduler(Controller):
@@ -81,12 +89,14 @@ class Scheduler(Controller):
     manager = "kube-scheduler"
     primary = "pods"
     latency_s = (0.001, 0.006)
+    turn = 5
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self.rooms = Rooms()
         self._waiting: dict[str, Waiting] = {}
         self._next_start = 0  # among the nodes, for the next search
+        self._in_vain: dict[str, tuple[int, list[Refusal]]] = {}  # wishes → version of the rooms, why nobody has them
 
     def watches(self) -> dict[str, Keys]:
         return {"nodes": self._node_changed, "pods": self._pod_changed}
@@ -107,7 +117,7 @@ class Scheduler(Controller):
             self.rooms.drop_node(change.object["metadata"]["name"])
             return ()
         self.rooms.set_node(change.object)
-        if change.previous is not None and not _offers_more(change.previous, change.object):
+        if change.previous is not None and not _offers_other(change.previous, change.object):
             return ()
         return self._waiting_in_turn()
 
@@ -144,12 +154,26 @@ class Scheduler(Controller):
             self._waiting.pop(key, None)
             return None
         request = effective_request(pod["spec"])
-        fitting, refusals = self._filter(pod, request)
+        fitting, refusals = self._search(pod, request)
         if fitting:
             self._bind(pod, min(fitting, key=self._preference(pod, request)))
         else:
             self._refuse(pod, Waiting(request, unavailable_message(len(self.rooms.nodes), refusals)))
         return None
+
+    def _search(self, pod: Object, request: Amounts) -> tuple[list[str], list[Refusal]]:
+        """As _filter; nothing is searched twice in vain for pods that ask for the same."""
+        spec = pod["spec"]
+        wishes = repr((request, spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations")))
+        version, refusals = self._in_vain.get(wishes, (-1, []))
+        if version == self.rooms.version:
+            return [], refusals
+        fitting, refusals = self._filter(pod, request)
+        if not fitting:
+            if len(self._in_vain) >= KNOWN_WISHES:
+                self._in_vain.clear()
+            self._in_vain[wishes] = (self.rooms.version, refusals)
+        return fitting, refusals
 
     def _filter(self, pod: Object, request: Amounts) -> tuple[list[str], list[Refusal]]:
         """Nodes that fit, ENOUGH at most, and why those looked at before do not. Each search goes on where the last ended."""
@@ -238,7 +262,7 @@ def _turn(pod: Object) -> tuple[int, str, str]:
     return (-pod["spec"].get("priority", 0), metadata["creationTimestamp"], metadata["name"])
 
 
-def _offers_more(before: Object, after: Object) -> bool:
+def _offers_other(before: Object, after: Object) -> bool:
     """Whether a node's change may let a waiting pod in: heartbeats do not."""
     return bool(
         before["spec"] != after["spec"]

@@ -36,7 +36,6 @@ from fleet.simulation.jobs import Jobs, job_pod
 from fleet.simulation.namespaces import NamespaceDefaults
 from fleet.simulation.node_lifecycle import NodeLifecycle
 from fleet.simulation.ownership import HASH_LETTERS, pod_from_template, template_hash
-from fleet.simulation.placement import Amounts, Refusal
 from fleet.simulation.recorder import Recorder
 from fleet.simulation.replicasets import ReplicaSets
 from fleet.simulation.scheduler import Scheduler
@@ -71,25 +70,6 @@ class NoRecorder(Recorder):
 
     def _create(self, event: Object, manager: str) -> Object | None:  # noqa: ARG002
         return None
-
-
-class PastScheduler(Scheduler):
-    """Looks once for all pods that ask for the same: a large fleet has hundreds that wait for the same reason."""
-
-    def __init__(self, process: Process) -> None:
-        super().__init__(process)
-        self._found: dict[str, tuple[list[str], list[Refusal]]] = {}
-
-    def _filter(self, pod: Object, request: Amounts) -> tuple[list[str], list[Refusal]]:
-        spec = pod["spec"]
-        wishes = repr((request, spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations")))
-        if wishes not in self._found:
-            self._found[wishes] = super()._filter(pod, request)
-        return self._found[wishes]
-
-    def _bind(self, pod: Object, node: str) -> None:
-        super()._bind(pod, node)
-        self._found.clear()
 
 
 def places(count: int) -> list[Place]:
@@ -297,7 +277,7 @@ class Seed:
 
     def _wait(self) -> None:
         """What has no node yet has been told why; that is recent enough for its event to be there still."""
-        scheduler = PastScheduler(self._process)
+        scheduler = Scheduler(self._process)
         scheduler.recorder = Recorder(self.store, self.clock, self.rng)
         scheduler.start_keys()
         for pod in self.informers["pods"].all():

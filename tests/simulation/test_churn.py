@@ -4,14 +4,13 @@ import pytest
 
 from fleet.simulation.churn import PREFIX, Churn
 from fleet.simulation.clock import ManualClock
-from fleet.simulation.heartbeats import Heartbeats
 from fleet.simulation.rehearsal import Rehearsal
 from fleet.simulation.store import Store
 
 
 async def test_it_comes_close_to_the_wanted_rate_and_touches_only_small_servers() -> None:
     clock = ManualClock()
-    rehearsal = Rehearsal(nodes=24, clock=clock, pods=600, pace=0, churn=40, without=(Heartbeats,))
+    rehearsal = Rehearsal(nodes=24, clock=clock, pods=600, pace=0, churn=40)
     churn = rehearsal.churn
     assert churn is not None
     gone = rehearsal.store.subscribe("pods")
