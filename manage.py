@@ -17,10 +17,15 @@ def main(argv: list[str]) -> int:
         from dashboard import launcher
 
         return launcher.main(argv[2:])
-    if command in FOLLOW_THE_RUNNING and "VIGIE_HOME" not in os.environ:
+    if command in FOLLOW_THE_RUNNING and "VIGIE_HOME" not in os.environ and not {"-h", "--help"} & set(argv):
         from dashboard import running
 
-        os.environ.update(running.environment())
+        try:
+            os.environ.update(running.environment())
+        except LookupError as error:
+            sys.exit(f"manage.py {command}: {error}")
+        if len(others := running.read()) > 1:
+            sys.stderr.write(f"Several run; this is about {others[0].address}, VIGIE_HOME=… chooses another.\n")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
     from django.core.management import execute_from_command_line
 

@@ -17,6 +17,11 @@ import uvicorn
 WS_MAX_BYTES = 65_536
 
 
+def proxied() -> bool:
+    """Believe X-Forwarded-For only where a TLS proxy stands before us; else anybody could choose the address that is counted."""
+    return os.environ.get("VIGIE_SECURE") == "1"
+
+
 class Server(uvicorn.Server):
     """A web server that tells every waiting task to stop before it begins to stop itself."""
 
@@ -54,6 +59,7 @@ async def serve(host: str, port: int) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=proxied(),
         timeout_graceful_shutdown=2,
         ws_max_size=WS_MAX_BYTES,
     )

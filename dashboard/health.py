@@ -48,7 +48,10 @@ def readyz(_request: HttpRequest) -> HttpResponse:
     body = msgspec.json.encode({"ready": ready, "clusters": known, "missing": missing, "detail": states})
     status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
     headers = {} if ready else {"Retry-After": "1"}
-    return HttpResponse(body, status=status, content_type="application/json", headers=headers)
+    response = HttpResponse(body, status=status, content_type="application/json", headers=headers)
+    # Asked several times a second during a start: an answer, not an error for the log.
+    response._has_been_logged = True  # type: ignore[attr-defined]  # Django's own mark
+    return response
 
 
 def state(name: str) -> State:

@@ -26,6 +26,7 @@ from dashboard.supervisor import Child, StartError, Supervisor
 ROOT = Path(__file__).resolve().parent.parent
 QUEUES = ("watch",)
 READY_WITHIN_S = 60.0
+HINT_AFTER_S = 8.0
 REHEARSAL_ACCOUNTS = ("viewer", "operator", "approver")
 
 
@@ -134,12 +135,13 @@ def up(start: Start, supervisor: Supervisor) -> int:
         for child in processes(start, env):
             say(f"Starting {child.name} …")
             supervisor.run(child)
-        if not ready(start, supervisor):
-            return 0 if supervisor.stopping else 1
         running.write(start.home, address=start.address, env=marker(env))
         try:
+            if not ready(start, supervisor, people):
+                return 0 if supervisor.stopping else 1
             say(f"Ready after {time.monotonic() - begin:.1f} s.")
-            welcome(start, people)
+            if start.rehearsal:
+                welcome(start, people)
             supervisor.watch(say)
         finally:
             running.clear(start.home)
@@ -249,6 +251,7 @@ def processes(start: Start, env: dict[str, str]) -> list[Child]:
             str(start.port),
         ),
         *("--no-access-log", "--timeout-graceful-shutdown", "2", "--no-server-header", "--ws-max-size", "65536"),
+        *(["--proxy-headers"] if env["VIGIE_SECURE"] == "1" else ["--no-proxy-headers"]),
     ]
     celery = [python, "-m", "celery", "-A", "dashboard.celery"]
     workers = [Child(queue, [*celery, "worker", "-Q", queue, *WORKER_OPTIONS], env) for queue in QUEUES]
@@ -268,23 +271,39 @@ WORKER_OPTIONS = (
 )
 
 
-def ready(start: Start, supervisor: Supervisor) -> bool:
-    """Wait for /readyz. A real cluster that cannot be reached does not end the start: the page says what is missing."""
-    deadline = time.monotonic() + READY_WITHIN_S
-    answer = "no answer yet"
-    while time.monotonic() < deadline and not supervisor.stopping:
+def ready(start: Start, supervisor: Supervisor, people: dict[str, str]) -> bool:
+    """Wait for /readyz. A real cluster that cannot be reached does not end the start: Vigie runs, and says what is missing."""
+    begin, greeted, hinted = time.monotonic(), False, False
+    while not supervisor.stopping:
         supervisor.check(say)
         code, answer = probe(start)
+        if code and not (greeted or start.rehearsal):
+            welcome(start, people)
+            greeted = True
         if code == 200:
             return True
+        waited_s = time.monotonic() - begin
+        if waited_s > READY_WITHIN_S and start.rehearsal:
+            print(f"vigie: not ready after {READY_WITHIN_S:.0f} s: {answer}", file=sys.stderr)
+            return False
+        if waited_s > HINT_AFTER_S and not hinted:
+            hint(supervisor, answer)
+            hinted = True
         supervisor.pause(0.1)
-    if supervisor.stopping:
-        return False
-    if start.rehearsal:
-        print(f"vigie: not ready after {READY_WITHIN_S:.0f} s: {answer}", file=sys.stderr)
-        return False
-    say(f"Not every cluster answers yet ({answer}); Vigie goes on trying.")
-    return True
+    return False
+
+
+def hint(supervisor: Supervisor, answer: str) -> None:
+    """What is known when a start takes long: the clusters that are missing, and what the reader's log said last."""
+    try:
+        missing = ", ".join(json.loads(answer)["missing"])
+    except (ValueError, KeyError, TypeError):
+        missing = answer or "the web server"
+    say(f"Not there yet: {missing}. Vigie goes on trying; the last words of the logs:")
+    for name in (*QUEUES, "vigie"):
+        if name in supervisor.children:
+            for line in supervisor.last_lines(name, 3):
+                say(f"    {line[:200]}")
 
 
 def probe(start: Start) -> tuple[int, str]:

@@ -55,7 +55,11 @@ def _signed_in(request: HttpRequest, user: User) -> None:
 
 @method_decorator(sensitive_post_parameters(), name="dispatch")
 class Welcome(FormView):  # type: ignore[type-arg]  # Django has no generic views at run time
-    """Looking at the page uses nothing up, since mail programs and chats look at links too; choosing a password does."""
+    """Looking at the page uses nothing up, since mail programs and chats look at links too; choosing a password does.
+
+    Its address is a secret until then. The referrer policy of every page keeps it from other sites; a stricter one would make
+    browsers send the form with `Origin: null`, which is refused.
+    """
 
     form_class = WelcomeForm
     template_name = "registration/welcome.html"
@@ -66,10 +70,7 @@ class Welcome(FormView):  # type: ignore[type-arg]  # Django has no generic view
         if found is None:
             return errors.spent(request)
         self.found = found
-        response = super().dispatch(request, *args, **kwargs)
-        # The address is a secret until it is used: it goes nowhere, not even to our own pages.
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
+        return super().dispatch(request, *args, **kwargs)
 
     def get_form_kwargs(self) -> dict[str, Any]:
         return {**super().get_form_kwargs(), "user": self.found.user}

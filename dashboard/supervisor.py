@@ -88,7 +88,11 @@ class Supervisor:
         del self.children[child.name]
         lines = self.last_lines(child.name, 1)
         if process.returncode:
-            raise StartError(lines[-1] if lines else f"{child.name} ended with status {process.returncode}")
+            raise StartError(
+                lines[-1].removeprefix("CommandError: ")
+                if lines
+                else f"{child.name} ended with status {process.returncode}"
+            )
         return lines[-1]
 
     def wait_line(self, name: str, start: str, within_s: float) -> None:

@@ -42,7 +42,9 @@ def sites() -> list[str]:
         return []
     found = _contexts(settings.VIGIE_KUBECONFIG)
     if missing := [name for name in settings.VIGIE_CONTEXTS if name not in found]:
-        raise ImproperlyConfigured(f"the kubeconfig has no context {', '.join(missing)}")
+        raise ImproperlyConfigured(
+            f"the kubeconfig has no context {', '.join(missing)}; it has: {', '.join(found) or 'none'}"
+        )
     return list(settings.VIGIE_CONTEXTS) or found
 
 
@@ -67,6 +69,6 @@ def _contexts(path: str) -> list[str]:
             names |= dict.fromkeys(entry["name"] for entry in content["contexts"])
         except OSError as error:
             raise ImproperlyConfigured(f"cannot read the kubeconfig {part}: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError):
+        except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError):
             raise ImproperlyConfigured(f"{part} is not a kubeconfig") from None
     return list(names)

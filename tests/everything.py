@@ -67,7 +67,8 @@ def static() -> list[str]:
 
 
 def dynamic(arguments: list[str]) -> list[Check]:
-    pytest = [sys.executable, "-m", "pytest", "-q", "-m"]
+    # Whole files go to one worker, so that what a module starts is started once.
+    pytest = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "-m"]
     checks = [
         Check("pytest", [*pytest, "not bench", *arguments]),
         Check(

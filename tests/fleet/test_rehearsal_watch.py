@@ -38,7 +38,7 @@ def watching(kubeconfig: Path, picture: MemoryPicture, pace: Pace | None = None)
         stopping.set()
         thread.join(5)
     assert not thread.is_alive()
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 4.0, "a second on an idle machine"
 
 
 @pytest.fixture
@@ -62,9 +62,7 @@ def unschedulable(picture: MemoryPicture) -> set[str]:
 def test_what_is_shown_is_what_the_store_holds(picture, tmp_path):
     with serving(Rehearsal(pace=0), tmp_path) as cluster, watching(cluster.kubeconfig, picture):
         wait_for(lambda: picture.read("rehearsal"), 10)
-        names = cluster.call(
-            lambda: {node["metadata"]["name"] for node in cluster.rehearsal.store.list("nodes")}
-        )
+        names = cluster.call(lambda: {node["metadata"]["name"] for node in cluster.rehearsal.store.list("nodes")})
         assert set(picture.read("rehearsal").snapshot.nodes) == names
         assert len(names) == 24
         before = unschedulable(picture)
@@ -84,9 +82,7 @@ def test_slices_go_on_without_a_gap(picture, tmp_path):
     ):
         wait_for(lambda: picture.read("rehearsal"), 10)
         epoch = writer.version.epoch
-        name = next(
-            name for name in picture.read("rehearsal").snapshot.nodes if name not in unschedulable(picture)
-        )
+        name = next(name for name in picture.read("rehearsal").snapshot.nodes if name not in unschedulable(picture))
         for wanted in (True, None) * 4:
             cordon(cluster, name, wanted=wanted)
             wait_for(lambda wanted=wanted: (name in unschedulable(picture)) is bool(wanted))

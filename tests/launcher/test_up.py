@@ -100,7 +100,7 @@ def test_ctrl_c_stops_everything_and_a_second_start_is_quick(tmp_path):
         pids = list(again.children.values())
         assert product.stop(again.process) < 5
     assert gone(pids)
-    assert not (tmp_path / "running.json").exists()
+    assert not (tmp_path / "rehearsal" / "running.json").exists()
     # The promise of 6 s is measured by `make bench`; here other tests may keep both cores busy.
     assert ready_s < 40, f"second start took {ready_s:.1f} s"
 
@@ -145,6 +145,40 @@ def test_the_rehearsal_never_leaves_loopback(tmp_path, host):
 
 def test_a_missing_kubeconfig_is_one_line(tmp_path):
     assert "no kubeconfig at /nowhere/config" in refused(tmp_path, "--kubeconfig", "/nowhere/config")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is not a kubeconfig"),
+        ("\x00\x01", "is not a kubeconfig"),
+        ("[]", "is not a kubeconfig"),
+        ("contexts: [1]", "is not a kubeconfig"),
+        ("contexts: []", "has no context"),
+        ("contexts: [{name: staging}]", "no context prod; it has: staging"),
+    ],
+)
+def test_a_useless_kubeconfig_is_one_line(tmp_path, content, said):
+    config = tmp_path / "config"
+    config.write_text(content)
+    context = ["--context", "prod"] if "staging" in content else []
+    assert said in refused(tmp_path, "--kubeconfig", str(config), *context, "--port", str(product.free_port()))
+
+
+def test_a_cluster_that_does_not_answer_is_said_and_the_link_is_there_at_once(tmp_path):
+    config = tmp_path / "config"
+    config.write_text(
+        "{contexts: [{name: prod, context: {cluster: prod, user: me}}], users: [{name: me, user: {token: x}}],"
+        f" clusters: [{{name: prod, cluster: {{server: 'http://127.0.0.1:{product.free_port()}'}}}}]}}"
+    )
+    with product.running(tmp_path, "--kubeconfig", str(config)) as real:
+        assert any("/welcome/" in line for line in real.output)
+        lines = []
+        while not any("refused" in line for line in lines):
+            lines.append(real.process.stdout.readline())
+            assert lines[-1], lines
+        assert "Not there yet: prod" in "".join(lines)
+        assert "Ready" not in "".join(lines)
 
 
 def test_a_real_cluster_gets_another_home_and_a_link(embedded, tmp_path):
@@ -212,7 +246,7 @@ def test_processes_on_redis(with_redis):
 def test_no_secret_on_a_command_line_or_in_the_marker(with_redis):
     lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in with_redis.children.values()]
     assert not any("redis://" in line or "requirepass" in line for line in lines)
-    marker = with_redis.state / "running.json"
+    marker = with_redis.state / "rehearsal" / "running.json"
     assert "redis://" not in marker.read_text()
     assert marker.stat().st_mode & 0o777 == 0o600
 

@@ -4,12 +4,15 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from dashboard import access, accounts
 from dashboard.roles import Role
+from fleet import wiring
 
 
 class Command(BaseCommand):
@@ -31,6 +34,8 @@ class Command(BaseCommand):
             call_command("migrate", interactive=False, verbosity=0)
         except DatabaseError as error:
             raise CommandError(f"the database cannot be used: {str(error).splitlines()[0]}") from error
+        if not rehearsal_account:
+            self._check_clusters()
         found = access.rehearsal_accounts()
         if found and not rehearsal_account:
             names = ", ".join(found)
@@ -42,3 +47,13 @@ class Command(BaseCommand):
             if name not in found:
                 accounts.add(name, Role(name), name, rehearsal=True)
         self.stdout.write(json.dumps({"link": "" if rehearsal_account else accounts.first_link()}))
+
+    @staticmethod
+    def _check_clusters() -> None:
+        """A kubeconfig that names no cluster is said here, once, and not by every process that reads it."""
+        try:
+            names = wiring.sites()
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from error
+        if settings.VIGIE_KUBECONFIG and not names:
+            raise CommandError(f"the kubeconfig {settings.VIGIE_KUBECONFIG} has no context")

@@ -5,6 +5,7 @@ import getpass
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
@@ -75,7 +76,8 @@ class Command(BaseCommand):
         accounts.enable(accounts.find(options["name"]))
 
     def _print_link(self, user: User) -> None:
-        found = running.read()
+        home = str(settings.VIGIE_HOME)
+        found = next((instance for instance in running.read() if instance.home == home), None)
         self.stderr.write("Good once, within 24 h:")
         self.stdout.write((found.address.rstrip("/") if found else "") + accounts.link(user))
 
