@@ -55,11 +55,12 @@ class Notices:
     def send(self, notice: Mapping[str, Any]) -> None:
         with self._lock:
             loop, full = self._running_loop(), self._waiting >= MOST_WAITING
+            order = self._order
             self._waiting += not full
         if full:
             self._failed("too many notices are waiting")
             return
-        sending = self._send(notice)
+        sending = self._send(notice, order)
         try:
             asyncio.run_coroutine_threadsafe(sending, loop).add_done_callback(self._done)
         except RuntimeError as error:  # the loop is closed: the web server has stopped before us
@@ -68,11 +69,11 @@ class Notices:
                 self._waiting -= 1
             self._failed(str(error))
 
-    async def _send(self, notice: Mapping[str, Any]) -> None:
+    async def _send(self, notice: Mapping[str, Any], order: asyncio.Lock) -> None:
         layer = self._layer()
         if layer is None:
             raise RuntimeError("no channel layer is configured")
-        async with self._order:
+        async with order:
             await asyncio.wait_for(layer.group_send(GROUP, dict(notice)), SEND_WITHIN_S)
 
     def _done(self, future: "Future[None]") -> None:

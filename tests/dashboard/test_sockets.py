@@ -212,6 +212,18 @@ def test_a_session_that_ends_closes_its_sockets_and_no_others(end, code, browser
     other.hear("delta")
 
 
+def test_signing_out_closes_every_page_of_the_session_at_once(browser, as_person, writer):
+    client = as_person("viewer")
+    pages = [browser(cookie=f"vigie={client.session.session_key}") for _ in range(2)]
+    for page in pages:
+        page.look(writer.cluster, FLEET)
+        page.hear("snapshot")
+    began = time.monotonic()
+    client.post("/logout/")
+    assert [page.closed() for page in pages] == [4401, 4401]
+    assert time.monotonic() - began < 3.0, "not only at the hub's next look"
+
+
 def frames_until(page: Browser, last: list[int]) -> list[dict]:
     found = []
     while not found or found[-1]["v"] < last:
