@@ -64,6 +64,7 @@ def title(row: AttentionRow, facts: Facts) -> Text:
         Concern.GPUS_WITHDRAWN: _count(facts, "withdrawn"),
         Concern.OVER_COMMITTED: _count(facts, "overcommit"),
         Concern.WORKLOAD_SHORT: _count(facts, "desired") - _count(facts, "available"),
+        Concern.WORKLOAD_STARTING: _count(facts, "desired") - _count(facts, "available"),
         Concern.PODS_WAITING: _count(facts, "pods"),
     }
     kind = Concern(row.kind)
@@ -109,7 +110,7 @@ def _claims(_row: AttentionRow, facts: Facts) -> Text:
 def _short(row: AttentionRow, facts: Facts) -> Text:
     counts = {name: _count(facts, name) for name in ("available", "desired", "ready")}
     each = say("evidence.each", gpus=say("gpus", n=_count(facts, "gpus")))
-    return say("evidence.workload-short", **counts, owner=row.subject, each=each)
+    return say(f"evidence.{row.kind}", **counts, owner=row.subject, each=each)
 
 
 def _waiting(_row: AttentionRow, facts: Facts) -> Text:
@@ -136,6 +137,7 @@ _EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
     Concern.OVER_COMMITTED: _over_committed,
     Concern.WORKLOAD_SHORT: _short,
     Concern.PODS_WAITING: _waiting,
+    Concern.WORKLOAD_STARTING: _short,
     Concern.NODE_TAINTED: _tainted,
     Concern.CORDONED: _cordoned,
     Concern.CLAIMS: _claims,

@@ -250,6 +250,9 @@ HELP: Patterns = {
     "help.concern.over-committed": _("Pods hold more slots than can be allocated."),
     "help.concern.workload-short": _("Fewer pods are available than wanted."),
     "help.concern.pods-waiting": _("Pods that want GPUs have no node."),
+    "help.concern.workload-starting": _(
+        "Fewer pods are available than wanted, but they are starting or a rollout goes on: look again if it stays."
+    ),
     "help.concern.node-tainted": _("Ready and not cordoned, but a taint keeps GPU pods away."),
     "help.concern.cordoned": _("Somebody closed the node for new pods."),
     "help.concern.claims": _("Some pods get GPUs by resource claims (DRA), which no number here counts."),
@@ -322,6 +325,8 @@ ATTENTION: Patterns = {
     "attention.pods-waiting": ngettext("{n} pod of {name} waits for GPUs", "{n} pods of {name} wait for GPUs"),
     "evidence.pods-waiting": _("Each needs {need} on one node; the largest free block is {hole}."),
     "evidence.pods-waiting-other": _("Each needs {need} on one node. The scheduler says: {reason}"),
+    "attention.workload-starting": ngettext("{n} pod of {name} is on its way", "{n} pods of {name} are on their way"),
+    "evidence.workload-starting": _("{owner}: {available} of {desired} available, {ready} Ready. {each}"),
     "attention.node-tainted": _("{node} is closed by a taint"),
     "evidence.node-tainted": _("{taint}. {held}"),
     "attention.cordoned": _("{node} is cordoned"),

@@ -27,6 +27,9 @@ class Concern(StrEnum):
     OVER_COMMITTED = "over-committed"  # pods hold more slots than are allocatable
     WORKLOAD_SHORT = "workload-short"  # fewer pods available than wanted
     PODS_WAITING = "pods-waiting"  # pods that want GPUs have no node
+    WORKLOAD_STARTING = (
+        "workload-starting"  # as workload-short, but its pods are starting, or its controller is at work
+    )
     NODE_TAINTED = "node-tainted"  # Ready and not cordoned, but closed by a taint
     CORDONED = "cordoned"
     CLAIMS = "claims"  # some GPUs are claimed (DRA) and not in our numbers
@@ -40,6 +43,7 @@ LEVELS = {
     Concern.OVER_COMMITTED: "bad",
     Concern.WORKLOAD_SHORT: "warn",
     Concern.PODS_WAITING: "warn",
+    Concern.WORKLOAD_STARTING: "warn",
     Concern.NODE_TAINTED: "warn",
     Concern.CORDONED: "warn",
     Concern.CLAIMS: "note",
@@ -92,16 +96,20 @@ def of_waiting(groups: Mapping[str, Sequence[PodRow]], shares: Shares) -> Iterat
 def of_short_workload(key: str, row: WorkloadRow, waiting_pods: int) -> Iterator[AttentionRow]:
     """Facts: desired, available, ready, gpus (each pod). For a row of which `workloads.is_short` holds.
 
-    Nothing when `pods-waiting` says it already: all pods that lack are waiting for GPUs.
+    Nothing when `pods-waiting` says it already (all pods that lack are waiting for GPUs), or when they only start while a rollout
+    goes on: its deadline watches them. Pods that start otherwise are watched by nobody, so they are told, less urgently.
     """
-    if (row.desired or 0) - (row.available or 0) > waiting_pods:
+    lacking = (row.desired or 0) - (row.available or 0) - waiting_pods
+    coming = row.starting + max(0, row.ready - (row.available or 0))  # not Ready for long enough is not available yet
+    concern = Concern.WORKLOAD_STARTING if row.progressing or lacking <= coming else Concern.WORKLOAD_SHORT
+    if lacking > (coming if row.progressing else 0):
         facts: Facts = (
             ("desired", row.desired),
             ("available", row.available),
             ("ready", row.ready),
             ("gpus", row.gpus_per_pod),
         )
-        yield _row(Concern.WORKLOAD_SHORT, key, row.short_since_at, facts)
+        yield _row(concern, key, row.short_since_at, facts)
 
 
 def of_claims(pods: int) -> Iterator[AttentionRow]:

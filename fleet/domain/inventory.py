@@ -17,7 +17,7 @@ from fleet.domain.kube import RESOURCES, Budget, Changed, Deleted, Event, Kind, 
 from fleet.domain.nodes import node_row
 from fleet.domain.owners import ownership
 from fleet.domain.picture import EMPTY, AttentionRow, FleetRow, NodeRow, PodRow, ProductRow, Snapshot, WorkloadRow
-from fleet.domain.pods import is_ready, pod_row
+from fleet.domain.pods import is_ready, is_starting, pod_row
 from fleet.domain.tables import Join, Table
 
 _WORKLOAD_KINDS = {
@@ -268,10 +268,10 @@ def _set(table: dict[str, T], key: str, value: T | None) -> None:
 
 
 def _handed_up(pod: Pod | None, row: PodRow | None) -> HandedUp | None:
-    """What the node and the workload of a pod take from it; restarts and status words, which change most, are not in it."""
+    """What the node and the workload of a pod take from it; restart counts and status words, which change most, are not."""
     if pod is None or row is None:
         return None
-    state = (capacity.finished(pod), is_ready(pod))
+    state = (capacity.finished(pod), is_ready(pod), is_starting(row))
     return row.node, row.workload, row.owner_name, row.resources, row.team, row.budgets, state
 
 

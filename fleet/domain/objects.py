@@ -56,6 +56,7 @@ class Condition(Part, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: datetime | None = None
+    last_update_time: datetime | None = None  # only a Deployment's conditions have it
 
 
 class Requirement(Part, frozen=True):
@@ -226,11 +227,15 @@ class DeploymentSpec(Part, frozen=True):
     template: PodTemplate = PodTemplate()
 
 
-class DeploymentStatus(Part, frozen=True):
+class ReplicaSetStatus(Part, frozen=True):
+    observed_generation: int = 0
     replicas: int = 0
-    updated_replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
+
+
+class DeploymentStatus(ReplicaSetStatus, frozen=True):
+    updated_replicas: int = 0
     conditions: tuple[Condition, ...] = ()
 
 
@@ -246,22 +251,13 @@ class ReplicatedSpec(Part, frozen=True):
     template: PodTemplate = PodTemplate()
 
 
-class ReplicaSetStatus(Part, frozen=True):
-    replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-
-
 class ReplicaSet(Object, frozen=True):
     spec: ReplicatedSpec = ReplicatedSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
-class StatefulSetStatus(Part, frozen=True):
-    replicas: int = 0
+class StatefulSetStatus(ReplicaSetStatus, frozen=True):
     updated_replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
     update_revision: str = ""
 
 
@@ -275,6 +271,7 @@ class DaemonSetSpec(Part, frozen=True):
 
 
 class DaemonSetStatus(Part, frozen=True):
+    observed_generation: int = 0
     desired_number_scheduled: int = 0
     current_number_scheduled: int = 0
     updated_number_scheduled: int = 0

@@ -133,7 +133,13 @@ class WorkloadRow(Row, frozen=True):
     available: int | None = None
     gpus_per_pod: int = 0
     gpus: int = 0  # slots held by its bound, unfinished pods
-    short_since_at: float | None = None  # since when a Deployment has not been Available
+    starting: int = 0  # its bound pods that are not Ready yet and have had no trouble
+    progressing: bool = (
+        False  # its controller is at work: a rollout under a deadline, or a change that it has not seen yet
+    )
+    short_since_at: float | None = (
+        None  # since when it has lacked pods, as far as objects tell; None while it lacks none
+    )
     revision: str = ""
     paused: bool = False
     budgets: tuple[str, ...] = ()

@@ -69,6 +69,11 @@ def is_ready(pod: Pod) -> bool:
     return condition is not None and condition.status == "True"
 
 
+def is_starting(row: PodRow) -> bool:
+    """Whether a pod that is not Ready may just need time: bound, not ending, and nothing in it has failed or started again."""
+    return bool(row.node) and row.terminating_at is None and row.level != "bad" and not row.restarts
+
+
 def status_word(pod: Pod) -> str:
     """The STATUS column of `kubectl get pods` (printPod of kubernetes/pkg/printers/internalversion/printers.go)."""
     word = pod.status.reason or pod.status.phase

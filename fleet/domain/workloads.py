@@ -10,6 +10,7 @@ from msgspec import structs
 from fleet.domain import budgets, capacity, machines
 from fleet.domain.objects import (
     Budget,
+    Condition,
     DaemonSet,
     Deployment,
     Job,
@@ -21,7 +22,7 @@ from fleet.domain.objects import (
     seconds,
 )
 from fleet.domain.picture import PodRow, WorkloadRow
-from fleet.domain.pods import is_ready
+from fleet.domain.pods import is_ready, is_starting
 
 REVISION = "deployment.kubernetes.io/revision"
 
@@ -39,13 +40,16 @@ def workload_row(
         return None
     kind, namespace, name = key.split("/", 2)
     row = WorkloadRow(kind, namespace, name) if found is None else _counted(found, WorkloadRow(kind, namespace, name))
-    return structs.replace(
+    row = structs.replace(
         _from_pods(row, placed) if found is None else row,
+        starting=sum(_is_starting(*one) for one in placed),
+        progressing=_is_progressing(found),
         team=_team(found, placed),
         gpus_per_pod=_gpus_per_pod(found, placed),
         gpus=sum(row.gpus for pod, row in placed if capacity.counted(pod)),
         budgets=_budgets(found, placed, rules),
     )
+    return structs.replace(row, short_since_at=_short_since_at(found, row, placed)) if is_short(row) else row
 
 
 def template(found: Object | None) -> PodTemplate | None:
@@ -92,7 +96,6 @@ def _counted(found: Object, row: WorkloadRow) -> WorkloadRow:
                 available=found.status.available_replicas,
                 revision=found.metadata.annotations.get(REVISION, ""),
                 paused=found.spec.paused,
-                short_since_at=_unavailable_since_at(found),
             )
         case StatefulSet():
             return structs.replace(
@@ -134,9 +137,48 @@ def _counted(found: Object, row: WorkloadRow) -> WorkloadRow:
             raise TypeError(f"{type(found).__name__} is no workload")
 
 
-def _unavailable_since_at(found: Deployment) -> float | None:
-    lost = (c for c in found.status.conditions if c.type == "Available" and c.status == "False")
-    return next((seconds(c.last_transition_time) for c in lost), None)
+def _is_progressing(found: Object | None) -> bool:
+    """Whether a controller has not seen its last change yet, or a Deployment's rollout goes on within its deadline.
+
+    Reason NewReplicaSetAvailable means that the last rollout is through; scaling does not change it.
+    """
+    match found:
+        case Deployment() | ReplicaSet() | StatefulSet() | DaemonSet():
+            behind = found.status.observed_generation < found.metadata.generation
+            return behind or (isinstance(found, Deployment) and _is_rolling(found))
+        case _:
+            return False
+
+
+def _is_rolling(found: Deployment) -> bool:
+    progress = _condition(found, "Progressing")
+    return progress is not None and progress.status == "True" and progress.reason != "NewReplicaSetAvailable"
+
+
+def _is_starting(pod: Pod, row: PodRow) -> bool:
+    return is_starting(row) and not is_ready(pod) and not capacity.finished(pod)
+
+
+def _short_since_at(found: Object | None, row: WorkloadRow, placed: Sequence[Placed]) -> float | None:
+    """What a Deployment's conditions say; else its newest pod that is not Ready tells, else its own age."""
+    told = _told_short_since_at(found) if isinstance(found, Deployment) else None
+    if told is not None:
+        return told
+    lacking = (one.created_at for pod, one in placed if not is_ready(pod) and not capacity.finished(pod))
+    return max((at for at in lacking if at is not None), default=row.created_at)
+
+
+def _told_short_since_at(found: Deployment) -> float | None:
+    available, progress = _condition(found, "Available"), _condition(found, "Progressing")
+    if available is not None and available.status == "False":
+        return seconds(available.last_transition_time)
+    if progress is not None and progress.reason != "NewReplicaSetAvailable":
+        return seconds(progress.last_update_time or progress.last_transition_time)
+    return None
+
+
+def _condition(found: Deployment, name: str) -> Condition | None:
+    return next((c for c in found.status.conditions if c.type == name), None)
 
 
 def _job_desired(job: Job) -> int:

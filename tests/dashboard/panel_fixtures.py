@@ -51,6 +51,7 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
     Concern.GPUS_WITHDRAWN: (("pods", 2), ("gpus", 4), ("withdrawn", 2), ("capacity", 8), ("resource", "nvidia.com/gpu")),
     Concern.OVER_COMMITTED: (("pods", 9), ("gpus", 9), ("overcommit", 1), ("allocatable", 8), ("resource", "amd.com/gpu")),
     Concern.WORKLOAD_SHORT: (("desired", 1_200), ("available", 1_000), ("ready", 1_001), ("gpus", 1)),
+    Concern.WORKLOAD_STARTING: (("desired", 3), ("available", 2), ("ready", 2), ("gpus", 8)),
     Concern.PODS_WAITING: (
         ("pods", 1), ("gpus", 2), ("resource", "nvidia.com/gpu"), ("product", None), ("hole", 4), ("reason", "Unschedulable"),
         ("message", "node(s) had untolerated taint <b>"), ("pod", "ml/x-0"),

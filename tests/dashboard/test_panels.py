@@ -187,9 +187,10 @@ def test_every_state_and_concern_of_the_domain_has_words():
     assert sorted(needed - set(MESSAGES)) == []
 
 
-@pytest.mark.parametrize(
-    "concern", [c for c in Concern if c not in (Concern.WORKLOAD_SHORT, Concern.PODS_WAITING, Concern.CLAIMS)]
-)
+NOT_OF_NODES = (Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS)
+
+
+@pytest.mark.parametrize("concern", [c for c in Concern if c not in NOT_OF_NODES])
 @pytest.mark.parametrize("measured_at", [None, NOW])
 def test_every_reason_of_a_node_has_words_on_its_card(concern, measured_at):
     row = NodeRow("n", level="off", reasons=(concern.value,), cordoned_at=measured_at)

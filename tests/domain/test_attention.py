@@ -1,5 +1,6 @@
 """What needs a person, with the facts that its sentence needs."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from fleet.domain import attention
 from fleet.domain.attention import Concern
 from fleet.domain.picture import AttentionRow
-from tests.domain.cluster import EPOCH, EPOCH_AT, LABELS, controller, node, owned_by, pod, snapshot
+from tests.domain.cluster import EPOCH, EPOCH_AT, LABELS, changed, controller, inventory, node, owned_by, pod, snapshot
 
 NODE_SILENT = {"reason": "KubeletReady", "message": ""}
 CORDONED_BY = {"managedFields": [{"manager": "ops", "time": EPOCH, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]}
@@ -112,15 +113,32 @@ SHORT = {"replicas": 3, "readyReplicas": 2, "availableReplicas": 1}
 UNAVAILABLE = {"conditions": [{"type": "Available", "status": "False", "lastTransitionTime": EPOCH}]}
 
 
+LATER, LATER_AT = "2026-12-01T19:10:00Z", EPOCH_AT + 600
+DONE, ROLLING, STUCK = (
+    {"type": "Progressing", "status": status, "reason": reason, "lastUpdateTime": LATER, "lastTransitionTime": EPOCH}
+    for status, reason in (
+        ("True", "NewReplicaSetAvailable"),
+        ("True", "ReplicaSetUpdated"),
+        ("False", "ProgressDeadlineExceeded"),
+    )
+)
+
+
+def _of(kind: str, status: Mapping[str, Any], *conditions: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return controller(kind, "web", 3, status={**status, "conditions": list(conditions)}, **more)
+
+
 @pytest.mark.parametrize(
     ("found", "since_at"),
     [
-        (controller("Deployment", "web", 3, status=SHORT), None),
-        (controller("Deployment", "web", 3, status=SHORT | UNAVAILABLE), EPOCH_AT),
-        (controller("StatefulSet", "web", 3, status=SHORT), None),
+        pytest.param(controller("Deployment", "web", 3, status=SHORT), EPOCH_AT, id="its own age"),
+        pytest.param(controller("Deployment", "web", 3, status=SHORT | UNAVAILABLE), EPOCH_AT, id="not Available"),
+        pytest.param(_of("Deployment", SHORT, DONE), EPOCH_AT, id="the last rollout is through"),
+        pytest.param(_of("Deployment", SHORT, STUCK), LATER_AT, id="the rollout is stuck"),
+        pytest.param(controller("StatefulSet", "web", 3, status=SHORT), EPOCH_AT, id="no conditions"),
     ],
 )
-def test_a_workload_with_too_few_pods(found: dict[str, Any], since_at: float | None) -> None:
+def test_a_workload_with_too_few_pods(found: dict[str, Any], since_at: float) -> None:
     (row,) = rows(found).values()
     assert (row.kind, row.level, row.subject, row.since_at) == (
         "workload-short",
@@ -131,12 +149,74 @@ def test_a_workload_with_too_few_pods(found: dict[str, Any], since_at: float | N
     assert dict(row.facts) == {"desired": 3, "available": 1, "ready": 2, "gpus": 1}
 
 
+NONE = {"replicas": 3}
+STARTING: dict[str, Any] = {"phase": "Pending", "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}
+CRASHED: dict[str, Any] = {
+    "status": {
+        "conditions": [],
+        "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+    }
+}
+RESTARTED: dict[str, Any] = {"status": {"conditions": [], "containerStatuses": [{"name": "main", "restartCount": 1}]}}
+ENDING = STARTING | {"deletionTimestamp": LATER}
+
+
+@pytest.mark.parametrize(
+    ("found", "pods", "kind"),
+    [
+        pytest.param(_of("Deployment", NONE, ROLLING), [STARTING] * 3, None, id="a rollout starts its pods"),
+        pytest.param(
+            _of("Deployment", NONE, ROLLING), [STARTING] * 2, "workload-starting", id="a pod is not there yet"
+        ),
+        pytest.param(_of("Deployment", NONE, ROLLING), [STARTING, STARTING, CRASHED], "workload-starting", id="crash"),
+        pytest.param(_of("Deployment", NONE, STUCK), [STARTING, STARTING, CRASHED], "workload-short", id="stuck"),
+        pytest.param(_of("Deployment", NONE, DONE), [STARTING] * 3, "workload-starting", id="scaled up"),
+        pytest.param(_of("Deployment", NONE, DONE), [STARTING] * 2, "workload-short", id="scaled up, without pods"),
+        pytest.param(_of("Deployment", NONE, DONE, generation=2), [], "workload-starting", id="not seen yet"),
+        pytest.param(_of("StatefulSet", NONE), [STARTING] * 3, "workload-starting", id="no progress is told"),
+        pytest.param(_of("StatefulSet", NONE), [STARTING, STARTING, CRASHED], "workload-short", id="one crashes"),
+        pytest.param(_of("StatefulSet", NONE), [STARTING, STARTING, RESTARTED], "workload-short", id="one restarted"),
+        pytest.param(_of("StatefulSet", NONE), [STARTING, STARTING, ENDING], "workload-short", id="one is ending"),
+        pytest.param(
+            _of("StatefulSet", {"readyReplicas": 3, "availableReplicas": 2}),
+            [],
+            "workload-starting",
+            id="Ready, not yet",
+        ),
+    ],
+)
+def test_pods_that_only_start_are_less_urgent_than_a_lack(
+    found: dict[str, Any], pods: list[dict[str, Any]], kind: str | None
+) -> None:
+    owner: dict[str, Any] = {"ownerReferences": owned_by(found["kind"], "web"), "creationTimestamp": LATER}
+    made = [pod(f"p{i}", **owner, **more) for i, more in enumerate(pods)]
+    assert [row.kind for row in rows(node(), found, *made).values()] == ([kind] if kind else [])
+
+
+def test_a_lack_is_as_old_as_the_newest_pod_that_is_not_ready() -> None:
+    owner: dict[str, Any] = {"ownerReferences": owned_by("StatefulSet", "web")}
+    old, new = (pod(f"p{i}", creationTimestamp=at, **owner, **STARTING) for i, at in enumerate((EPOCH, LATER)))
+    ready = pod("p2", creationTimestamp="2026-12-01T19:20:00Z", **owner)
+    found = snapshot(node(), _of("StatefulSet", {"readyReplicas": 1, "availableReplicas": 1}), old, new, ready)
+    assert [row.since_at for row in found.attention.values()] == [LATER_AT]
+    assert found.workloads["StatefulSet/lab/web"].short_since_at == LATER_AT
+
+
+def test_a_pod_that_crashes_makes_its_workload_short_at_once() -> None:
+    owner: dict[str, Any] = {"ownerReferences": owned_by("StatefulSet", "web")}
+    starts = [pod(f"p{i}", **owner, **STARTING) for i in range(3)]
+    live = inventory(node(), _of("StatefulSet", NONE), *starts)
+    assert [row.kind for row in live.snapshot().attention.values()] == ["workload-starting"]
+    live.apply(changed(pod("p0", **owner, **CRASHED)))
+    assert [row.kind for row in live.snapshot().attention.values()] == ["workload-short"]
+
+
 @pytest.mark.parametrize(
     ("waiting", "kinds"), [(0, {"workload-short"}), (1, {"workload-short", "pods-waiting"}), (2, {"pods-waiting"})]
 )
 def test_a_lack_that_waiting_pods_explain_is_told_once(waiting: int, kinds: set[str]) -> None:
     pods = [pod(f"w{i}", "", ownerReferences=owned_by("StatefulSet", "web")) for i in range(waiting)]
-    found = rows(controller("StatefulSet", "web", 3, status=SHORT), *pods)
+    found = rows(controller("StatefulSet", "web", 3, status=SHORT | {"readyReplicas": 1}), *pods)
     assert {row.kind for row in found.values()} == kinds
 
 

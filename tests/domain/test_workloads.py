@@ -80,7 +80,11 @@ def row(*objects: dict[str, Any]) -> WorkloadRow:
     ],
 )
 def test_replicas_are_counted_as_the_kind_counts(found: dict[str, Any], counts: dict[str, Any]) -> None:
-    expected = WorkloadRow(found["kind"], "lab", "w", gpus_per_pod=1, created_at=EPOCH_AT, **counts)
+    short = counts.get("available", counts["desired"]) < counts["desired"]
+    since_at = EPOCH_AT if short else None
+    expected = WorkloadRow(
+        found["kind"], "lab", "w", gpus_per_pod=1, created_at=EPOCH_AT, short_since_at=since_at, **counts
+    )
     assert row(found) == expected
 
 
@@ -91,7 +95,9 @@ def test_an_owner_of_another_kind_is_counted_by_its_pods() -> None:
         pod("b", gpus=4, phase="Pending", **owner),
         pod("c", gpus=8, phase="Failed", **owner),
     )
-    assert found == WorkloadRow("PyTorchJob", "lab", "llama", team="nlp", current=2, ready=1, gpus_per_pod=8, gpus=12)
+    assert found == WorkloadRow(
+        "PyTorchJob", "lab", "llama", team="nlp", current=2, ready=1, starting=1, gpus_per_pod=8, gpus=12
+    )
 
 
 def test_gpus_are_those_that_its_pods_hold() -> None:

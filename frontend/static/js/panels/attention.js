@@ -65,6 +65,7 @@ function title({ kind, node, subject }, facts) {
     "gpus-withdrawn": count(facts, "withdrawn"),
     "over-committed": count(facts, "overcommit"),
     "workload-short": lacking,
+    "workload-starting": lacking,
     "pods-waiting": count(facts, "pods"),
   };
   return say(`attention.${kind}`, { n: counts[kind] ?? 0, node, name: subject.slice(subject.lastIndexOf("/") + 1) });
@@ -85,10 +86,8 @@ const EVIDENCE = {
     const room = count(facts, "allocatable");
     return { asked: room + count(facts, "overcommit"), room, resource: text(facts, "resource") };
   },
-  "workload-short": (facts, owner) => ({
-    available: count(facts, "available"), desired: count(facts, "desired"), ready: count(facts, "ready"), owner,
-    each: say("evidence.each", { gpus: say("gpus", { n: count(facts, "gpus") }) }),
-  }),
+  "workload-short": short,
+  "workload-starting": short,
   "node-tainted": (facts) => ({ taint: text(facts, "taint"), held: held(facts) }),
   cordoned: (facts) => {
     const by = text(facts, "by"), closed = say("evidence.closed", { n: count(facts, "free") });
@@ -105,6 +104,15 @@ const EVIDENCE = {
 function evidence({ kind, subject }, facts) {
   if (kind === "pods-waiting") return waiting(facts);
   return say(`evidence.${kind}`, EVIDENCE[kind]?.(facts, subject) ?? {});
+}
+
+/**
+ * @param {Facts} facts
+ * @param {string} owner
+ */
+function short(facts, owner) {
+  const each = say("evidence.each", { gpus: say("gpus", { n: count(facts, "gpus") }) });
+  return { available: count(facts, "available"), desired: count(facts, "desired"), ready: count(facts, "ready"), owner, each };
 }
 
 /**
