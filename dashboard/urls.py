@@ -3,39 +3,25 @@
 Owns names and paths. Each name must be in `access.EXPOSED`, or it is refused.
 """
 
-from collections.abc import Callable
-
-from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.views.i18n import set_language
 
-from dashboard import consumers, errors, health, metrics, sign_in, views, wall
+from dashboard import account, consumers, errors, health, metrics, sign_in, views, wall
 from dashboard.api import api
-
-
-def page(name: str) -> Callable[..., HttpResponse]:
-    """A page's address may exist before its page does."""
-
-    def shown(request: HttpRequest, **kwargs: str) -> HttpResponse:
-        view: Callable[..., HttpResponse] = getattr(views, name, errors.missing)
-        return errors.missing(request) if view is errors.missing else view(request, **kwargs)
-
-    return shown
-
 
 urlpatterns = [
     path("", views.home, name="home"),
     # Names of contexts may hold slashes (EKS names its clusters so), names of nodes may not.
     path("c/<path:cluster>/nodes/<str:node>/", views.node, name="node"),
-    path("c/<path:cluster>/workloads/", page("workloads"), name="workloads"),
-    path("c/<path:cluster>/waiting/", page("waiting"), name="waiting"),
-    path("c/<path:cluster>/search/", page("search"), name="search"),
+    path("c/<path:cluster>/workloads/", views.workloads, name="workloads"),
+    path("c/<path:cluster>/waiting/", views.waiting, name="waiting"),
+    path("c/<path:cluster>/search/", views.search, name="search"),
     path("c/<path:cluster>/", views.fleet, name="fleet"),
-    path("all/", page("clusters"), name="clusters"),
-    path("wall/", page("wall"), name="wall"),
+    path("all/", views.clusters, name="clusters"),
+    path("wall/", views.wall, name="wall"),
     path("wall/<str:secret>/", wall.open_address, name="wall-open"),
-    path("account/", page("account"), name="account"),
-    path("help/", page("help_page"), name="help"),
+    path("account/", account.account, name="account"),
+    path("help/", views.help_page, name="help"),
     path("login/", sign_in.SignIn.as_view(), name="sign-in"),
     path("logout/", sign_in.SignOut.as_view(), name="sign-out"),
     path("welcome/<str:token>/", sign_in.Welcome.as_view(), name="welcome"),

@@ -22,7 +22,7 @@ def test_lines(line, hidden):
     assert hide(None, "info", line) == hidden
 
 
-@pytest.mark.parametrize("logger", ["django.request", "dashboard.wall", "uvicorn.error"])
+@pytest.mark.parametrize("logger", ["django.request", "dashboard.wall", "asyncio"])
 def test_every_logger_goes_through_it(logger):
     """The handler of our settings, with a stream of our own in place of standard error."""
     import logging.config

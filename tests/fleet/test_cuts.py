@@ -14,9 +14,9 @@ from fleet.domain.kube import Bookmark, Changed, Deleted, Kind, Lost
 from tests.fleet.scripted import END, STREAM, Request, Scripted, Wire, chunk, namespace, page, reply
 from tests.fleet.test_adapter import collect
 
-RECORDED = json.loads((Path(__file__).parents[1] / "data/recordings/watch_pods.json").read_text())[1][
-    "response"
-]["body"]
+RECORDED = json.loads((Path(__file__).parents[1] / "data/recordings/watch_pods.json").read_text())[1]["response"][
+    "body"
+]
 LINES = [json.dumps(event).encode() + b"\n" for event in RECORDED]
 EVENTS = [kube.watch_line(Kind.POD, line) for line in LINES]
 QUICK = Patience(first_pause_s=0.001, longest_pause_s=0.002, short_s=0.0)
@@ -39,9 +39,7 @@ class Cutting:
         if not request.watch:
             return reply(page([], 10**9 if request.query["limit"] == "1" else 6875))
         since = int(request.query["resourceVersion"])
-        left = b"".join(
-            line for line, event in zip(LINES, EVENTS, strict=True) if int(event.resource_version) > since
-        )
+        left = b"".join(line for line, event in zip(LINES, EVENTS, strict=True) if int(event.resource_version) > since)
         shares, stop = self.plans.pop(0) if self.plans else ([], None)
         sent = left if stop is None else left[: int(len(left) * stop)]
         cuts = sorted({0, len(sent), *(int(len(sent) * share) for share in shares)})

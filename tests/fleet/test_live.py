@@ -34,9 +34,7 @@ def picture(request, notified):
 
 def snapshot(**nodes: int) -> Snapshot:
     """Nodes with that many pods."""
-    return msgspec.structs.replace(
-        EMPTY, nodes={name: NodeRow(name=name, pods=pods) for name, pods in nodes.items()}
-    )
+    return msgspec.structs.replace(EMPTY, nodes={name: NodeRow(name=name, pods=pods) for name, pods in nodes.items()})
 
 
 ONE, TWO, THREE = snapshot(a=1), snapshot(a=1, b=2), snapshot(b=3)
@@ -137,9 +135,7 @@ def test_an_older_epoch_is_refused(picture):
     assert picture.publish(CLUSTER, Version(old.epoch, 1), None, ONE)
     picture.release(old)
     new = lease(picture, "you")
-    assert not picture.publish(CLUSTER, Version(old.epoch, 2), diff(ONE, TWO), TWO), (
-        "also before the new one publishes"
-    )
+    assert not picture.publish(CLUSTER, Version(old.epoch, 2), diff(ONE, TWO), TWO), "also before the new one publishes"
     assert not picture.pulse(CLUSTER, Version(old.epoch, 2), Pulse(9.0))
     assert picture.read(CLUSTER).snapshot == ONE, "until then the old picture stands"
     assert picture.publish(CLUSTER, Version(new.epoch, 1), None, THREE)
@@ -197,11 +193,7 @@ def test_any_reader_sees_exactly_what_was_published(redis_url, steps, data):
     shown, n = None, 0
     for step in steps:
         now = snapshot(**step)
-        pods = {
-            f"x/{name}": PodRow(uid="u", namespace="x", name=name, node="a")
-            for name in step
-            if step[name] > 1
-        }
+        pods = {f"x/{name}": PodRow(uid="u", namespace="x", name=name, node="a") for name in step if step[name] > 1}
         now = msgspec.structs.replace(now, pods=pods)
         delta = diff(shown, now) if shown is not None else None
         if delta is None and shown is not None:
@@ -257,9 +249,7 @@ def test_after_a_flush_the_picture_comes_back_by_itself(redis_pictures):
     assert redis_pictures().read(CLUSTER) is None
     assert writer.renew(mine), "the lease is ours as long as nobody took it"
     assert writer.acquire(CLUSTER, "you", 1.0) is None
-    assert writer.pulse(CLUSTER, Version(mine.epoch, 1), Pulse(2.0)), (
-        "nothing has changed, and it is all there again"
-    )
+    assert writer.pulse(CLUSTER, Version(mine.epoch, 1), Pulse(2.0)), "nothing has changed, and it is all there again"
     for found in (reader.read(CLUSTER), redis_pictures().read(CLUSTER)):
         assert (found.snapshot, found.version, found.pulse) == (ONE, Version(mine.epoch, 1), Pulse(2.0))
     assert reader.clusters() == [CLUSTER]
