@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fleet.simulation.clock import RealClock
+from fleet.simulation.clock import RealClock, stamp
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
 from tests.simulation.cluster import GPU, deployment, template
 from tests.simulation.kubectl import Kubectl, marks
@@ -82,9 +82,10 @@ def same(
     assert done.returncode == told.status, told.command
 
 
-def node(name: str, gpus: int) -> Object:
+def node(name: str, gpus: int, beat: str) -> Object:
+    """`beat`: when its kubelet last reported, or the cluster gives it up."""
     amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(gpus)}
-    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-12-01T00:00:00Z"}
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": beat}
     return {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
         "spec": {"podCIDR": f"10.100.{int(name[-2:])}.0/24"},
@@ -108,7 +109,7 @@ class Town:
         for namespace in ("drain", "fleet", "rollout", "stuck", "sts", "switch"):
             self.create("namespaces", {"metadata": {"name": namespace}})
         for name in NODES:
-            self.create("nodes", node(name, 8))
+            self.create("nodes", node(name, 8, stamp(self.store.clock.now())))
 
     def create(self, plural: str, obj: Object) -> Object:
         return self.store.create(plural, obj, manager="test")
