@@ -183,6 +183,5 @@ def _stream(kind: str, reason: str, since_at: float) -> Entry:
 
 
 def summary(rows: Mapping[str, AttentionRow]) -> Text:
-    """The most urgent evidence about one node, or that there is none."""
-    found = entries(rows)
-    return found[0].evidence if found else say("node.fine")
+    """The evidence of all that is wrong with one node, the most urgent first, or that nothing is."""
+    return tuple(found.evidence for found in entries(rows)) or say("node.fine")

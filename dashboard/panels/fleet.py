@@ -236,7 +236,8 @@ def marks(nodes: Iterable[NodeRow]) -> Iterator[Mark]:
         counts[CELL_STATES[letter]] += n
     for state, (level, glyph) in MARKS.items():
         if counts[state]:
-            yield Mark(state, level, glyph, say(f"count.{state}", n=counts[state]))
+            words = "closed" if state == "cordoned" else state  # by a cordon or by a taint
+            yield Mark(state, level, glyph, say(f"count.{words}", n=counts[state]))
 
 
 def group_id(pool: str, zone: str) -> str:
@@ -299,18 +300,25 @@ def _label(node: NodeRow) -> Text:
 def counts(node: NodeRow) -> Text:
     """How many of the node's cells are in which state."""
     states = [CELL_STATES[letter] for letter in node.cells]
-    return tuple(say(f"count.{state}", n=states.count(state)) for state in STATES if state in states)
+    return tuple(say(f"count.{cell_word(node, state)}", n=states.count(state)) for state in STATES if state in states)
 
 
-def reason(node: NodeRow) -> Text:
-    """What is wrong with the node, in a few words: its most urgent reason."""
-    token = node.reasons[0] if node.reasons else ""
+def cell_word(node: NodeRow, state: str) -> str:
+    """Closed slots are drawn alike; the word says what closes them."""
+    return "tainted" if state == "cordoned" and not node.unschedulable else state
+
+
+def reason(node: NodeRow, token: str = "") -> Text:
+    """What is wrong with the node, in a few words: one of its reasons, or its most urgent one."""
+    token = token or (node.reasons[0] if node.reasons else "")
     ready_since = next((c.since_at for c in node.conditions if c.type == "Ready"), None)
     match token:
         case "node-unreachable" | "node-not-ready" if ready_since is not None:
             return say(f"card.{token}", age=Age(ready_since))
         case "cordoned" if node.cordoned_at is not None:
             return say("card.cordoned", age=Age(node.cordoned_at))
+        case "node-tainted" if node.closed_by:
+            return say("card.node-tainted", taint=node.closed_by)
         case "gpus-withdrawn":
             return say("card.gpus-withdrawn", n=sum(r.capacity - r.allocatable for r in node.resources))
         case "over-committed":

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.panels.fleet import glyph, place, reason
+from dashboard.panels.fleet import GLYPHS, cell_word, glyph, place, reason
 from dashboard.panels.order import natural
 from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Clock, Text, Value, say
@@ -16,6 +16,7 @@ from fleet.domain.picture import CELL_STATES, Condition, NodeRow, PodRow, Resour
 # Conditions that are healthy when True; every other one is a complaint.
 GOOD_WHEN_TRUE = ("Ready",)
 GIB = 1_024
+BROKEN = ("gpus-missing", "gpus-withdrawn", "over-committed")  # reasons that are failures; the others close a node
 ALLOCATED = ("busy", "idle")  # states of a slot that some pod holds
 
 
@@ -70,10 +71,11 @@ def tables(node: NodeRow, pod_rows: Sequence[tuple[str, PodRow]]) -> dict[str, T
 
 
 def tags(node: NodeRow) -> list[Tag]:
-    """The state in a word, then what Vigie does not know."""
+    """The state in a word, the most urgent reason first, then what Vigie does not know."""
     found = [Tag("state", *_state(node))]
-    if node.level and node.unschedulable and node.reasons[:1] != ("cordoned",):
-        found.append(Tag("cordon", "off", "s-off", say("card.cordoned-short")))
+    for token in node.reasons[1:] if node.level else ():
+        level = "bad" if token in BROKEN else "off"
+        found.append(Tag(token, level, GLYPHS[level], reason(node, token)))
     if node.cells and not node.measured:
         found.append(Tag("measured", "off", "s-unknown", say("node.not-measured")))
     return found
@@ -93,11 +95,14 @@ def hardware(node: NodeRow) -> Text:
 
 
 def resources(node: NodeRow) -> list[Row]:
-    return [_resource(r) for r in sorted(node.resources, key=lambda r: r.name)]
+    return [_resource(r, node.usable) for r in sorted(node.resources, key=lambda r: r.name)]
 
 
-def _resource(r: Resource) -> Row:
+def _resource(r: Resource, usable: bool) -> Row:
+    """What nobody holds on a closed or silent node is not free: nothing can be placed there."""
+    closed = 0 if usable else r.free
     note = (
+        say("node.closed", n=closed) if closed else "",
         say("node.over", n=r.overcommit) if r.overcommit else "",
         say("node.withdrawn", n=r.capacity - r.allocatable) if r.capacity > r.allocatable else "",
         say("node.shared") if r.shared else "",
@@ -108,7 +113,7 @@ def _resource(r: Resource) -> Row:
         "capacity": r.capacity,
         "allocatable": r.allocatable,
         "allocated": r.allocated,
-        "free": r.free,
+        "free": "–" if closed else r.free,
         "note": note,
     }
     return Row(r.name, "warn" if r.overcommit or r.capacity > r.allocatable else "", cells, {})
@@ -122,7 +127,8 @@ def slots(node: NodeRow, pod_rows: Iterable[tuple[str, PodRow]]) -> list[Row]:
     for name, count in _slot_counts(node):
         held = (pod for pod in known for asked, n in pod[1].resources if asked == name for _ in range(n))
         for first, last, letter, pod in _runs(node.cells[at : at + count], held):
-            found.append(_slot(at + first, at + last, letter, name if len(node.resources) > 1 else "", pod))
+            word = cell_word(node, CELL_STATES[letter])
+            found.append(_slot(at + first, at + last, word, name if len(node.resources) > 1 else "", pod))
         at += count
     return found
 
@@ -151,8 +157,7 @@ def _runs(letters: str, held: Iterator[tuple[str, PodRow]]) -> Iterator[tuple[in
         yield run
 
 
-def _slot(first: int, last: int, letter: str, resource: str, holder: Holder) -> Row:
-    state = CELL_STATES[letter]
+def _slot(first: int, last: int, state: str, resource: str, holder: Holder) -> Row:
     small: dict[str, Text] = {"slot": resource}
     if holder:
         pod = holder[1]

@@ -29,7 +29,8 @@ STATES: Patterns = {
     "state.degraded": _("Degraded"),
     "state.failed": _("Failed"),
     "state.draining": _("Draining"),
-    "state.cordoned": _("Cordoned"),
+    "state.cordoned": _("Cordoned or tainted"),
+    "state.tainted": _("Tainted"),
     "state.unknown": _("Unknown"),
     "count.busy": ngettext("{n} busy", "{n} busy"),
     "count.free": ngettext("{n} free", "{n} free"),
@@ -38,6 +39,8 @@ STATES: Patterns = {
     "count.failed": ngettext("{n} failed", "{n} failed"),
     "count.draining": ngettext("{n} draining", "{n} draining"),
     "count.cordoned": ngettext("{n} cordoned", "{n} cordoned"),
+    "count.tainted": ngettext("{n} tainted", "{n} tainted"),
+    "count.closed": ngettext("{n} closed", "{n} closed"),
     "count.unknown": ngettext("{n} unknown", "{n} unknown"),
 }
 
@@ -108,7 +111,8 @@ CARDS: Patterns = {
     "card.gpus-missing-short": _("No GPU slots"),
     "card.gpus-withdrawn": ngettext("{n} GPU withdrawn", "{n} GPUs withdrawn"),
     "card.over-committed": ngettext("{n} slot over-committed", "{n} slots over-committed"),
-    "card.node-tainted-short": _("Closed by a taint"),
+    "card.node-tainted": _("Tainted: {taint}"),
+    "card.node-tainted-short": _("Tainted"),
     "card.cordoned": _("Cordoned {age}"),
     "card.cordoned-short": _("Cordoned"),
 }
@@ -123,6 +127,7 @@ NODE: Patterns = {
     "node.gib": _("{n} GiB"),
     "node.over": ngettext("{n} over-committed", "{n} over-committed"),
     "node.withdrawn": ngettext("{n} withdrawn", "{n} withdrawn"),
+    "node.closed": ngettext("{n} not allocated, closed for new pods", "{n} not allocated, closed for new pods"),
     "node.shared": _("several slots share one GPU"),
     "node.mig": _("MIG instances"),
     "node.ready-of": _("{ready} / {total}"),

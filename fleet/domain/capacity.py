@@ -112,12 +112,8 @@ def closing_taints(node: Node) -> tuple[Taint, ...]:
 
     The unschedulable taint is left out: it follows `spec.unschedulable` by some 10-30 ms both ways, and the field is the truth.
     """
-    return tuple(t for t in own_taints(node) if t.effect in CLOSING_EFFECTS and not _customarily_tolerated(t))
-
-
-def own_taints(node: Node) -> tuple[Taint, ...]:
-    """All taints but the one that only repeats the cordon."""
-    return tuple(t for t in node.spec.taints if t.key != UNSCHEDULABLE_TAINT)
+    own = (t for t in node.spec.taints if t.key != UNSCHEDULABLE_TAINT)
+    return tuple(t for t in own if t.effect in CLOSING_EFFECTS and not _customarily_tolerated(t))
 
 
 def taint_text(taint: Taint) -> str:

@@ -68,7 +68,8 @@ class NodeRow(Row, frozen=True):
     unschedulable: bool = False
     cordoned_at: float | None = None
     cordoned_by: str = ""  # field manager that set spec.unschedulable, "" unknown
-    taints: tuple[str, ...] = ()  # "key=value:Effect"
+    taints: tuple[str, ...] = ()  # all of them, as "key=value:Effect"
+    closed_by: str = ""  # the first of them that keeps GPU pods away, apart from the one that repeats the cordon
     physical: int | None = None  # GPUs in the machine, apart from slots; None unknown
     resources: tuple[Resource, ...] = ()
     measured: bool = False  # some source reads GPU health on this node

@@ -48,6 +48,7 @@ function fleetSaid({ tables, trouble, outages }, told) {
     measured: fleet.measured(nodes),
     groups: fleet.groups(nodes).map((g) => [g.id, told(g.title), told(g.sentence), g.nodes.map((n) => n.name), g.marks.map((m) => [m.id, m.level, m.glyph, told(m.words)])]),
     cards: Object.fromEntries(nodes.map((n) => [n.name, cardSaid(fleet.card(n), told)])),
+    trouble: Object.fromEntries(nodes.filter((n) => n.level).map((n) => [n.name, troubleSaid(n, told)])),
     filtered: Object.fromEntries(Object.entries(FILTERS).map(([name, filter]) => [
       name, nodes.filter((n) => zoom.hides({ ...NONE, ...filter }, n)).map((n) => n.name).sort(),
     ])),
@@ -58,6 +59,11 @@ function fleetSaid({ tables, trouble, outages }, told) {
       name, attention.entries({}, lost).map((e) => [e.key, told(e.title), told(e.evidence), e.since]),
     ])),
   };
+}
+
+function troubleSaid(row, told) {
+  const slots = node.slots(row, {}).map((r) => told(r.cells["slot-state"]));
+  return [node.tags(row).map((t) => [t.id, t.level, t.glyph, told(t.words)]), rowsSaid(node.resources(row), told), slots, told(fleet.counts(row))];
 }
 
 function cardSaid(card, told) {

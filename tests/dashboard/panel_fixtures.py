@@ -72,6 +72,9 @@ def odd() -> Snapshot:
                 gpu_workloads=("x", "y")),
         NodeRow("n1", product="H100", product_name="NVIDIA H100", cells="mmxu", level="drain", reasons=("cordoned",),
                 unschedulable=True, usable=False, taints=("a=b:NoSchedule", "c:NoExecute"), created_at=demo.NOW - 4e7),
+        NodeRow("t1", "a", "", product="H100", cells="bccx", level="bad", reasons=("gpus-withdrawn", "node-tainted"),
+                ready="True", usable=False, taints=("x:NoSchedule",), closed_by="x:NoSchedule",
+                resources=(Resource("nvidia.com/gpu", 4, 3, 1, 2, 0),)),
         NodeRow("cpu-1", "", "z1", pods=3, ready="True"),
         *(NodeRow(f"r-{reason}", "reasons", "z<1>", cells="uu", level="off", usable=False, unschedulable=True,
                   reasons=(reason, "cordoned"), resources=(Resource("nvidia.com/gpu", 3, 2, 2, 0, 0),),
@@ -183,6 +186,7 @@ def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
             for g in fleet.groups(snapshot.nodes.values())
         ],
         "cards": {name: card_said(fleet.card(n)) for name, n in snapshot.nodes.items()},
+        "trouble": {name: trouble_said(n) for name, n in snapshot.nodes.items() if n.level},
         "filtered": {
             name: sorted(key for key, row in snapshot.nodes.items() if choice.hides(row))
             for name, choice in FILTERS.items()
@@ -196,6 +200,13 @@ def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
             for name, trouble in OUTAGES.items()
         },
     }
+
+
+def trouble_said(row: NodeRow) -> list[Any]:
+    """What a node's page says of a node that is not normal."""
+    tags = [[t.id, t.level, t.glyph, told(t.words)] for t in node.tags(row)]
+    slots = [told(r.cells["slot-state"]) for r in node.slots(row, ())]
+    return [tags, [row_said(r) for r in node.resources(row)], slots, told(fleet.counts(row))]
 
 
 def mark_said(mark: fleet.Mark) -> list[str]:

@@ -313,6 +313,33 @@ def test_free_slots_of_a_closed_node_are_not_offered():
     assert not fleet.card(NodeRow("n", cells="c" * 8, resources=free, usable=False)).free
 
 
+def test_what_nobody_holds_on_a_closed_node_is_not_free():
+    one = (Resource("nvidia.com/gpu", 8, 8, 2, 6, 0),)
+    with translation.override("en"):
+        told = [
+            [words.plain(found.cells[column], NOW) for column in ("free", "note")]
+            for usable in (True, False)
+            for found in node.resources(NodeRow("n", resources=one, usable=usable))
+        ]
+    assert told == [["6", ""], ["–", "6 not allocated, closed for new pods"]]
+
+
+def test_every_reason_of_a_node_has_a_tag_and_a_sentence():
+    row = NodeRow("n", cells="bc", level="bad", reasons=("over-committed", "node-tainted"), closed_by="a=b:NoExecute",
+                  resources=(Resource("nvidia.com/gpu", 1, 1, 2, 0, 1),), usable=False)  # fmt: skip
+    concerns = {
+        concern: AttentionRow(concern.value, "bad", rank, "n", "n", facts=panel_fixtures.FACTS[concern])
+        for rank, concern in enumerate((Concern.OVER_COMMITTED, Concern.NODE_TAINTED))
+    }
+    with translation.override("en"):
+        tags = [(tag.level, words.plain(tag.words, NOW)) for tag in node.tags(row)]
+        told = words.plain(attention.summary(concerns), NOW)
+        cells = words.plain(fleet.counts(row), NOW)
+    assert tags == [("bad", "1 slot over-committed"), ("off", "Tainted: a=b:NoExecute"), ("off", "health not measured")]
+    assert told.startswith("Pods hold 9 amd.com/gpu, and only 8 can be allocated. · maintenance=yes:NoExecute.")
+    assert cells == "1 busy · 1 tainted"
+
+
 def test_the_nodes_own_pods_come_last():
     rows = {
         "ml/b": PodRow("1", "ml", "b", gpus=1),

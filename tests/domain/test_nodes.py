@@ -130,7 +130,12 @@ def test_a_node_in_full() -> None:
         unschedulable=True,
         cordoned_at=EPOCH_AT,
         cordoned_by="kubectl-cordon",
-        taints=("nvidia.com/gpu:NoSchedule", "maintenance=disk:NoSchedule"),
+        taints=(
+            "node.kubernetes.io/unschedulable:NoSchedule",
+            "nvidia.com/gpu:NoSchedule",
+            "maintenance=disk:NoSchedule",
+        ),
+        closed_by="maintenance=disk:NoSchedule",
         physical=8,
         resources=(Resource(GPU, capacity=8, allocatable=8, allocated=0, free=8, overcommit=0),),
         conditions=(

@@ -185,10 +185,11 @@ function lost(what, title, evidence, since) {
 }
 
 /**
- * The most urgent evidence about one node, or that there is none.
+ * The evidence of all that is wrong with one node, the most urgent first, or that nothing is.
  * @param {Record<string, AttentionRow>} rows
  * @returns {Text}
  */
 export function summary(rows) {
-  return entries(rows)[0]?.evidence ?? say("node.fine");
+  const found = entries(rows).map((entry) => entry.evidence);
+  return found.length ? found : say("node.fine");
 }

@@ -231,7 +231,8 @@ function marks(nodes) {
   }
   return MARKS.flatMap(([id, level, glyph]) => {
     const n = counts.get(id);
-    return n ? [{ id, level, glyph, words: say(`count.${id}`, { n }) }] : [];
+    const words = id === "cordoned" ? "closed" : id; // by a cordon or by a taint
+    return n ? [{ id, level, glyph, words: say(`count.${words}`, { n }) }] : [];
   });
 }
 
@@ -320,20 +321,30 @@ function label(node) {
 export function counts(node) {
   const states = cells(node).map((cell) => cell.state);
   return STATES.filter((state) => states.includes(state))
-    .map((state) => say(`count.${state}`, { n: states.filter((other) => other === state).length }));
+    .map((state) => say(`count.${cellWord(node, state)}`, { n: states.filter((other) => other === state).length }));
+}
+
+/**
+ * Closed slots are drawn alike; the word says what closes them.
+ * @param {NodeRow} node
+ * @param {string} state
+ */
+export function cellWord(node, state) {
+  return state === "cordoned" && !node.unschedulable ? "tainted" : state;
 }
 
 /**
  * @param {NodeRow} node
+ * @param {string} [token] one of its reasons; its most urgent one when absent
  * @returns {Text}
  */
-export function reason(node) {
-  const token = node.reasons[0] ?? "";
+export function reason(node, token = node.reasons[0] ?? "") {
   const since = node.conditions.find((condition) => condition.type === "Ready")?.since_at ?? null;
   if ((token === "node-unreachable" || token === "node-not-ready") && since !== null) {
     return say(`card.${token}`, { age: { age: since } });
   }
   if (token === "cordoned" && node.cordoned_at !== null) return say("card.cordoned", { age: { age: node.cordoned_at } });
+  if (token === "node-tainted" && node.closed_by) return say("card.node-tainted", { taint: node.closed_by });
   if (token === "gpus-withdrawn") return say("card.gpus-withdrawn", { n: sum(node.resources.map((r) => r.capacity - r.allocatable)) });
   if (token === "over-committed") return say("card.over-committed", { n: sum(node.resources.map((r) => r.overcommit)) });
   return say(`card.${token}-short`);

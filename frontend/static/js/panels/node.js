@@ -2,7 +2,7 @@
  * What the Node page says about the picture's rows: the mirror of dashboard/panels/node.py.
  */
 import { say } from "../words.js";
-import { cellState, glyph, place, reason } from "./fleet.js";
+import { cellState, cellWord, glyph, levelGlyph, place, reason } from "./fleet.js";
 import { natural } from "./order.js";
 
 /** @typedef {import("../types.js").NodeRow} NodeRow */
@@ -14,6 +14,7 @@ import { natural } from "./order.js";
 
 const GOOD_WHEN_TRUE = ["Ready"];
 const GIB = 1024;
+const BROKEN = ["gpus-missing", "gpus-withdrawn", "over-committed"];
 const ALLOCATED = ["busy", "idle"];
 
 /**
@@ -22,8 +23,9 @@ const ALLOCATED = ["busy", "idle"];
  */
 export function tags(node) {
   const found = [state(node)];
-  if (node.level && node.unschedulable && node.reasons[0] !== "cordoned") {
-    found.push({ id: "cordon", level: "off", glyph: "s-off", words: say("card.cordoned-short") });
+  for (const token of node.level ? node.reasons.slice(1) : []) {
+    const level = BROKEN.includes(token) ? "bad" : "off";
+    found.push({ id: token, level, glyph: levelGlyph(level), words: reason(node, token) });
   }
   if (node.cells && !node.measured) {
     found.push({ id: "measured", level: "off", glyph: "s-unknown", words: say("node.not-measured") });
@@ -57,14 +59,17 @@ export function hardware(node) {
 export function resources(node) {
   return [...node.resources].sort((a, b) => (a.name < b.name ? -1 : 1)).map((r) => {
     const { name, capacity, allocatable, allocated, free, overcommit } = r;
+    const closed = node.usable ? 0 : free;
     const note = [
+      closed ? say("node.closed", { n: closed }) : "",
       overcommit ? say("node.over", { n: overcommit }) : "",
       capacity > allocatable ? say("node.withdrawn", { n: capacity - allocatable }) : "",
       r.shared ? say("node.shared") : "",
       r.mig ? say("node.mig") : "",
     ];
     const level = overcommit || capacity > allocatable ? "warn" : "";
-    return { key: name, level, cells: { resource: name, capacity, allocatable, allocated, free, note }, small: {} };
+    const cells = { resource: name, capacity, allocatable, allocated, free: closed ? "–" : free, note };
+    return { key: name, level, cells, small: {} };
   });
 }
 
@@ -81,7 +86,7 @@ export function slots(node, held) {
     const holders = known.flatMap(([, pod]) => pod.resources.flatMap(([asked, n]) => (asked === name ? Array(n).fill(pod) : [])));
     const start = at, found = runs(node.cells.slice(at, at + count), holders);
     at += count;
-    return found.map((run) => slot(run, start, node.resources.length > 1 ? name : ""));
+    return found.map((run) => slot(run, start, node.resources.length > 1 ? name : "", cellWord(node, cellState(run.letter))));
   });
 }
 
@@ -117,10 +122,11 @@ function runs(letters, holders) {
  * @param {Run} run
  * @param {number} start
  * @param {string} resource
+ * @param {string} state in a word
  * @returns {Row}
  */
-function slot({ first, last, letter, holder }, start, resource) {
-  const state = cellState(letter), from = start + first;
+function slot({ first, last, holder }, start, resource, state) {
+  const from = start + first;
   /** @type {Record<string, Text>} */
   const small = { slot: resource };
   if (holder) small["held-by"] = [holder.namespace, holder.owner_kind, holder.team ? say("node.team", { team: holder.team }) : ""];
