@@ -56,6 +56,7 @@ async def serve(host: str, port: int) -> None:
         "dashboard.asgi:application",
         host=host,
         port=port,
+        log_config=None,  # our own handlers take its words too, so that no secret of an address is among them
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -254,14 +254,14 @@ def processes(start: Start, env: dict[str, str]) -> list[Child]:
         *(["--proxy-headers"] if env["VIGIE_SECURE"] == "1" else ["--no-proxy-headers"]),
     ]
     celery = [python, "-m", "celery", "-A", "dashboard.celery"]
-    workers = [Child(queue, [*celery, "worker", "-Q", queue, *WORKER_OPTIONS], env) for queue in QUEUES]
+    workers = [
+        Child(queue, [*celery, "worker", "-Q", queue, "-n", f"{queue}@%h", *WORKER_OPTIONS], env) for queue in QUEUES
+    ]
     beat = Child("beat", [*celery, "beat", "--schedule", str(start.home / "beat"), "--pidfile="], env)
     return [Child("web", web, env), *workers, beat]
 
 
 WORKER_OPTIONS = (
-    "-n",
-    "%%h",
     "-P",
     "threads",
     "--without-gossip",

@@ -114,8 +114,9 @@ def descendants(pid: int) -> list[int]:
     """Linux: every process under `pid`."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found += [child, *descendants(child)]
+        with contextlib.suppress(FileNotFoundError):  # threads end while we look
+            for child in map(int, task.read_text().split()):
+                found += [child, *descendants(child)]
     return found
 
 

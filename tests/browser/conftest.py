@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from dashboard import accounts
 from dashboard.access import Role
@@ -35,6 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "browser":
             item.add_marker(pytest.mark.browser)
+
+
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="package")
@@ -129,7 +132,7 @@ def visit(chromium, served) -> Iterator:
     def visit(width: int = 1440, height: int = 900, **options) -> Visitor:
         context = chromium.new_context(viewport={"width": width, "height": height}, **{"locale": "en-GB"} | options)
         context.add_init_script(WATCH)
-        context.set_default_timeout(8_000)
+        context.set_default_timeout(30_000)  # both cores may be busy with other tests
         visitors.append(Visitor(context, served))
         return visitors[-1]
 

@@ -50,7 +50,7 @@ def test_one_cell_changes_and_nothing_else_moves(fleet, shown):
     resources = (changed(row.resources[0], allocated=5, free=3),)
     began = time.monotonic()
     shown.show(demo.with_node(before, changed(row, cells="bbbbbfff", resources=resources)))
-    expect(card(page, "node-05").locator(".gpu").nth(4)).to_have_attribute("data-s", "busy", timeout=1_000)
+    expect(card(page, "node-05").locator(".gpu").nth(4)).to_have_attribute("data-s", "busy")
     assert time.monotonic() - began < 1
     assert states(page, "node-05") == ["busy"] * 5 + ["free"] * 3
     expect(card(page, "node-05").locator(".free")).to_have_text("3 free")
@@ -215,7 +215,7 @@ def test_a_picture_that_gets_old_is_late_before_it_is_lost(fleet, shown):
 def test_a_known_loss_needs_no_age(fleet, shown):
     shown.trouble = (("server", "connection refused", 3.0),)
     shown.pulse()
-    expect(fleet.page.locator(".lost")).to_contain_text("The cluster’s API server does not answer.", timeout=2_000)
+    expect(fleet.page.locator(".lost")).to_contain_text("The cluster’s API server does not answer.")
     expect(fleet.page.locator(".live b")).to_have_text("No new data")
     shown.trouble = ()
     shown.pulse()
