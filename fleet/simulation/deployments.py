@@ -31,14 +31,15 @@ class Deployments(Controller):
 
     name = "deployment-controller"
     primary = "deployments"
-    OWN_WRITE_S = 0.03  # a new ReplicaSet has made its pods before the next look at what was just written
+    OWN_WRITE_S = 0.03  # a growing ReplicaSet has made its pods before the next look at what was just written
 
     def watches(self) -> dict[str, Keys]:
         return {"deployments": _itself, "replicasets": self._owner, "pods": self._pod_gone}
 
     def delay_s(self, change: Change) -> float:
         spec = change.previous is None or change.previous["spec"] != change.object["spec"]
-        own = change.type == "ADDED" if change.object["kind"] == "ReplicaSet" else not spec
+        obj = change.object
+        own = _is_growing(obj) if obj["kind"] == "ReplicaSet" else obj["kind"] == "Deployment" and not spec
         return self.OWN_WRITE_S if own else super().delay_s(change)
 
     @staticmethod
@@ -255,6 +256,10 @@ class Deployments(Controller):
 
 def _itself(change: Change) -> Iterable[str]:
     return (key_of(change.object),)
+
+
+def _is_growing(replica_set: Object) -> bool:
+    return int(replica_set["status"].get("replicas", 0)) < size(replica_set)
 
 
 def _is_scaling(deployment: Object, every: list[Object]) -> bool:

@@ -17,17 +17,19 @@ from fleet.simulation.auth import Auth, User
 from fleet.simulation.bootstrap_roles import AUTHENTICATED, MASTERS
 from fleet.simulation.clock import ManualClock, micro_stamp, parse_stamp
 from fleet.simulation.deletion import timestamp
+from fleet.simulation.exchange import Target, target_of
 from fleet.simulation.heartbeats import lease_of
 from fleet.simulation.informer import controller_of
 from fleet.simulation.machinery import Machinery
 from fleet.simulation.node_lifecycle import NodeLifecycle
 from fleet.simulation.placement import effective_request
-from fleet.simulation.store import Store
+from fleet.simulation.refusals import not_found
 from tests.simulation import in_process, lived_start
 from tests.simulation.in_process import HOST, Answer, Call, Stream
 from tests.simulation.lived_comparison import answer_differs, watch_differs
 from tests.simulation.lived_start import PLURALS, Exchange, Object, Stage, is_watch, objects_in
 from tests.simulation.packed_recordings import recording
+from tests.simulation.recorded_names import RecordedNames
 
 EARLIER_S, LATER_S, STEP_S = 0.5, 1.5, 0.025
 AT_ONCE_S = 0.5
@@ -46,42 +48,6 @@ class LivedPlan:
     after: str = ""
     lead_s: float = 1.0
     left_out: dict[int, str] = field(default_factory=dict)
-
-
-class RecordedNames(Store):
-    """Gives what is generated (pods' suffixes, template hashes) the names that the recording has, in order of creation."""
-
-    def __init__(self, clock: ManualClock, exchanges: list[Exchange], present: set[str]) -> None:
-        self._names: dict[str, list[str]] = {}
-        super().__init__(clock, seed=1)
-        seen = set(present)
-        for _, _, obj in lived_start.sights(exchanges):
-            if obj["metadata"]["uid"] not in seen and obj["kind"] != "Event":
-                seen.add(obj["metadata"]["uid"])
-                self._names.setdefault(_maker(obj), []).append(obj["metadata"]["name"])
-
-    def create(self, plural: str, obj: Object, *, manager: str, dry_run: bool = False) -> Object:
-        names = self._names.get(_maker({"kind": _kind_of(plural), **obj}), [])
-        if names and not dry_run and manager == "kube-controller-manager":
-            if obj["metadata"].get("generateName"):
-                obj = {**obj, "metadata": {**obj["metadata"], "name": names.pop(0)}}
-            else:
-                ours, recorded = obj["metadata"]["name"], names.pop(0)
-                hashes = ours.rpartition("-")[2], recorded.rpartition("-")[2]
-                obj = json.loads(json.dumps(obj).replace(*hashes))
-        return super().create(plural, obj, manager=manager, dry_run=dry_run)
-
-
-def _kind_of(plural: str) -> str:
-    return next((k for k, p in PLURALS.items() if p == plural), "")
-
-
-def _maker(obj: Object) -> str:
-    """Whoever gave the object its name."""
-    metadata, owner = obj["metadata"], controller_of(obj)
-    if metadata.get("generateName"):
-        return f"{obj['kind']}/{metadata.get('namespace')}/{metadata['generateName']}"
-    return f"{obj['kind']}/{owner['kind']}/{owner['name']}" if owner and obj["kind"] != "Pod" else ""
 
 
 class Lived:
@@ -103,7 +69,7 @@ class Lived:
         self.replayed = 0
         self.left_out = 0
         self._streams: list[tuple[int, Stream]] = []
-        self._uids: dict[str, str] = {}
+        self._looked_up: list[tuple[int, Target]] = []
         self._end = max(e["t"] for e in self.exchanges if e["request"]["method"] not in {"CLI", "NOTE"})
         self._people = self._done_by_people()
 
@@ -267,8 +233,11 @@ class Lived:
 
     async def _read(self, index: int, exchange: Exchange) -> str:
         """Equal at some moment around the recorded one, though not before what was done before it."""
-        before = max((e["t"] for e in self.exchanges[:index] if e["request"]["method"] in WRITES), default=0.0)
-        at = max(before, exchange["t"] - EARLIER_S)
+        at = self._earliest(index, exchange)
+        target = target_of(exchange["request"]["path"])
+        if target is not None and target.name and not target.subresource:
+            self._looked_up.append((index, target))  # its history tells, at the end
+            return ""
         first = ""
         while at <= exchange["t"] + LATER_S:
             await self._until(at)
@@ -279,6 +248,24 @@ class Lived:
                 first = first or differs
             at += STEP_S
         return first
+
+    def _earliest(self, index: int, exchange: Exchange) -> float:
+        before: float = max((e["t"] for e in self.exchanges[:index] if e["request"]["method"] in WRITES), default=0.0)
+        return max(before, float(exchange["t"]) - EARLIER_S)
+
+    def _compare_states(self, index: int, target: Target) -> None:
+        """An object that was read, with what it was around that time."""
+        exchange = self.exchanges[index]
+        since, until = (self.began_at + s for s in (self._earliest(index, exchange), exchange["t"] + LATER_S))
+        key = f"{target.namespace}/{target.name}" if target.namespace else target.name
+        first = ""
+        for state in self.store.states(target.plural, key, since, until):
+            told = state if state is not None else not_found(target.resource, target.name).body()
+            differs = answer_differs(exchange, Answer(200 if state is not None else 404, {}, json.dumps(told).encode()))
+            if not differs:
+                return
+            first = first or differs
+        self._differ(index, first)
 
     async def _send(self, exchange: Exchange) -> Answer:
         task = asyncio.create_task(in_process.answer(self.app, self._call(exchange)))
@@ -302,6 +289,8 @@ class Lived:
 
     async def _finish(self) -> None:
         await self._until(self._end + LATER_S)
+        for index, target in self._looked_up:
+            self._compare_states(index, target)
         for index, stream in self._streams:
             self._compare_watch(index, [(at - self.began_at, e) for at, e in stream.events])
 

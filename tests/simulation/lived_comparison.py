@@ -21,8 +21,8 @@ LASTING_S = 0.5
 MOST = 12  # differences in a failure's message
 LONGEST = 160  # characters of a value in a failure's message
 COUNTS = frozenset({
-    "generation", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "active", "ready", "succeeded",
-    "disruptionsAllowed", "currentHealthy", "expectedPods", "numberReady", "numberAvailable",
+    "generation", "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "active",
+    "ready", "succeeded", "disruptionsAllowed", "currentHealthy", "expectedPods", "numberReady", "numberAvailable",
 })  # fmt: skip
 
 REFUSED_NAME = re.compile(r'(pods \\"[a-z0-9-]+-)[a-z0-9]{5}(?=\\" is forbidden)')  # of a pod that never came to be
@@ -35,6 +35,7 @@ def read(obj: Object) -> Any:
     plain = json.loads(REFUSED_NAME.sub(r"\1…", json.dumps(plain)))
     if obj["kind"] == "ReplicaSet":  # how often it was scaled: how many pods each step happened to find
         plain["metadata"].pop("generation", None)
+        plain.get("status", {}).pop("observedGeneration", None)
     kind = KINDS.get(obj["kind"])
     if kind is None:
         return _unplaced(trimmed(plain))
@@ -134,7 +135,11 @@ def _uncounted(content: Any) -> Any:
 def _unreasoned(content: Any) -> Any:
     """Without why a condition is what it is: `reasons` holds that, step by step."""
     if isinstance(content, dict):
-        return {k: _unreasoned(v) for k, v in content.items() if k not in {"reason", "message", "generation"}}
+        return {
+            k: _unreasoned(v)
+            for k, v in content.items()
+            if k not in {"reason", "message", "generation", "observedGeneration"}
+        }
     return [_unreasoned(v) for v in content] if isinstance(content, list) else content
 
 
@@ -171,16 +176,27 @@ def answer_differs(exchange: Exchange, got: Answer) -> str:
         return f"status {recorded['status']} != {got.status}: {got.content[:300]!r}"
     if not isinstance(recorded["body"], dict):
         return "" if recorded["body"] == got.content.decode() else "text"
-    mine, theirs = _contents(got.json()), _contents(recorded["body"])
+    written = exchange["request"]["method"] != "GET"
+    mine, theirs = (_contents(body, written=written) for body in (got.json(), recorded["body"]))
     return "; ".join(difference(theirs, mine)[:MOST])
 
 
-def _contents(body: Object) -> Any:
-    """A body as it is compared: the members of a list without their order where their names are generated."""
+def _contents(body: Object, *, written: bool) -> Any:
+    """A body as it is compared: the members of a list without their order where their names are generated.
+
+    `written`: the answer to a write, which comes at its own time, however far controllers have got with the one before.
+    """
     objects = objects_in(body)
     if not objects:
         return json.loads(json.dumps(masked(body)))
+    if written:
+        objects = [_unobserved(o) for o in objects]
     return sorted(json.dumps([family(o), nameless(read(o), o)], sort_keys=True) for o in objects)
+
+
+def _unobserved(obj: Object) -> Object:
+    status = {k: v for k, v in obj.get("status", {}).items() if k != "observedGeneration"}
+    return {**obj, "status": status} if "status" in obj else obj
 
 
 def difference(recorded: Any, ours: Any, path: str = "") -> list[str]:
