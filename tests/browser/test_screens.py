@@ -41,6 +41,9 @@ def test_the_wall_fits_is_large_and_follows(visit, shown):
     shown.pulse()
     expect(page.locator(".lost")).to_contain_text("The cluster’s API server does not answer.")
     expect(page.locator(".alarm h2")).to_contain_text("node-22 is silent")
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    assert page.evaluate(FITS) == [True, True, True]
+    assert [found for found in page.evaluate(TEXTS) if found[0] < SMALLEST_PX] == []
 
 
 def test_each_cluster_has_its_own_age_on_the_page_of_all(visit, shown):
