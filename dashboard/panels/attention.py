@@ -15,6 +15,8 @@ from fleet.domain.kube import Kind
 from fleet.domain.picture import AttentionRow
 from fleet.domain.truth import FORBIDDEN, SERVER
 
+PAGES = {"pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads"}
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -28,6 +30,7 @@ class Entry:
     since_at: float | None = None
     node: str = ""
     action: Text = ""
+    page: str = ""  # where the action leads when no node is named: the name of an address
 
 
 def entries(rows: Mapping[str, AttentionRow], trouble: Iterable[tuple[str, str, float]] = ()) -> list[Entry]:
@@ -43,7 +46,7 @@ def urgency(row: AttentionRow) -> tuple[int, float, Any]:
 
 
 def entry(key: str, row: AttentionRow) -> Entry:
-    facts = dict(row.facts)
+    facts, page = dict(row.facts), PAGES.get(row.kind, "")
     return Entry(
         key=key,
         level=row.level,
@@ -52,7 +55,8 @@ def entry(key: str, row: AttentionRow) -> Entry:
         evidence=evidence(row, facts),
         since_at=row.since_at,
         node=row.node,
-        action=say("attention.open", node=row.node) if row.node else "",
+        action=say("attention.open", node=row.node) if row.node else say(f"attention.open-{page}") if page else "",
+        page=page,
     )
 
 
@@ -68,6 +72,8 @@ def title(row: AttentionRow, facts: Facts) -> Text:
         Concern.PODS_WAITING: _count(facts, "pods"),
     }
     kind = Concern(row.kind)
+    if kind is Concern.PODS_WAITING and row.subject.count("/") == 1:
+        return say("attention.pod-waiting", name=_name(row.subject))
     return say(f"attention.{kind}", n=counts.get(kind, 0), node=row.node, name=_name(row.subject))
 
 
@@ -117,10 +123,11 @@ def _waiting(_row: AttentionRow, facts: Facts) -> Text:
     """A hole that is too small explains itself; otherwise the scheduler's words do."""
     gpus, hole, product = _count(facts, "gpus"), _count(facts, "hole"), _text(facts, "product")
     need = say("gpus.of", n=gpus, product=product) if product else say("gpus", n=gpus)
+    pods = _count(facts, "pods")
     if hole < gpus:
-        return say("evidence.pods-waiting", need=need, hole=hole)
+        return say("evidence.pods-waiting", n=pods, need=need, hole=hole)
     reason = _text(facts, "message") or _text(facts, "reason") or None
-    return say("evidence.pods-waiting-other", need=need, reason=reason)
+    return say("evidence.pods-waiting-other", n=pods, need=need, reason=reason)
 
 
 def _cordoned(_row: AttentionRow, facts: Facts) -> Text:

@@ -106,7 +106,7 @@ MAP: Patterns = {
 CARDS: Patterns = {
     "card.node-unreachable": _("Silent for {age}"),
     "card.node-unreachable-short": _("Silent"),
-    "card.node-not-ready": _("Not Ready for {age}"),
+    "card.node-not-ready": _("Not Ready {age}"),
     "card.node-not-ready-short": _("Not Ready"),
     "card.gpus-missing-short": _("No GPU slots"),
     "card.gpus-withdrawn": ngettext("{n} GPU withdrawn", "{n} GPUs withdrawn"),
@@ -297,6 +297,8 @@ SEARCH: Patterns = {
 # One title and one line of evidence per kind of the attention list.
 ATTENTION: Patterns = {
     "attention.open": _("Open {node}"),
+    "attention.open-waiting": _("Open waiting pods"),
+    "attention.open-workloads": _("Open workloads"),
     "attention.stream": _("Changes of {kind} do not arrive"),
     "evidence.stream": _("What is shown of them may be old. The last try ended with: {reason}."),
     "attention.forbidden": _("Vigie may not read {kind}"),
@@ -328,15 +330,22 @@ ATTENTION: Patterns = {
     "evidence.each": _("Each needs {gpus}."),
     "gpus.of": ngettext("{n} {product}", "{n} {product}"),
     "attention.pods-waiting": ngettext("{n} pod of {name} waits for GPUs", "{n} pods of {name} wait for GPUs"),
-    "evidence.pods-waiting": _("Each needs {need} on one node; the largest free block is {hole}."),
-    "evidence.pods-waiting-other": _("Each needs {need} on one node. The scheduler says: {reason}"),
+    "attention.pod-waiting": _("{name} waits for GPUs"),
+    "evidence.pods-waiting": ngettext(
+        "Needs {need} on one node; the largest free block is {hole}.",
+        "Each needs {need} on one node; the largest free block is {hole}.",
+    ),
+    "evidence.pods-waiting-other": ngettext(
+        "Needs {need} on one node. The scheduler says: {reason}",
+        "Each needs {need} on one node. The scheduler says: {reason}",
+    ),
     "attention.workload-starting": ngettext("{n} pod of {name} is on its way", "{n} pods of {name} are on their way"),
     "evidence.workload-starting": _("{owner}: {available} of {desired} available, {ready} Ready. {each}"),
     "attention.node-tainted": _("{node} is closed by a taint"),
     "evidence.node-tainted": _("{taint}. {held}"),
     "attention.cordoned": _("{node} is cordoned"),
     "evidence.cordoned": _("{who} {closed} {held}"),
-    "evidence.by": _("By {by}."),
+    "evidence.by": _("With {by}."),
     "evidence.by-unknown": _("By whom is unknown."),
     "evidence.closed": ngettext("{n} free GPU is closed for new pods.", "{n} free GPUs are closed for new pods."),
     "attention.claims": _("GPUs by DRA are not counted"),

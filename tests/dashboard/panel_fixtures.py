@@ -105,6 +105,10 @@ def odd() -> Snapshot:
               WorkloadRow("Thing", "b", "x1", gpus=1, budgets=("p", "q"), team="T", created_at=demo.NOW - 5)]  # fmt: skip
     entries = [AttentionRow(c.value, "warn" if i % 2 else "bad", 5 - i % 3, f"K/ns/s-{i}", "n1" if i % 2 else "",
                             None if i == 4 else demo.NOW - 10**i, FACTS[c]) for i, c in enumerate(Concern)]  # fmt: skip
+    entries.append(AttentionRow(Concern.PODS_WAITING, "warn", 6, "ns/evil-pod", since_at=demo.NOW, facts=(
+        ("pods", 1), ("gpus", 8), ("product", "H100"), ("hole", 3))))  # fmt: skip
+    entries.append(AttentionRow(Concern.PODS_WAITING, "warn", 6, "Job/ns/two", since_at=demo.NOW, facts=(
+        ("pods", 2), ("gpus", 8), ("product", None), ("hole", 3))))  # fmt: skip
     total = FleetRow(
         nodes=1_234, nodes_ready=1_234, gpus=9_000, available=8_990, tainted=10, withdrawn=0, free=1, overcommit=1,
         largest_hole=1, largest_hole_node="n10", slots=((1, 1), (8, 0)), fragmentation=((1, 0.0), (2, 1.0), (8, 0.995)),
@@ -192,7 +196,7 @@ def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
             for name, choice in FILTERS.items()
         },
         "attention": [
-            [e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since_at, e.node, told(e.action)]
+            [e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since_at, e.node, told(e.action), e.page]
             for e in attention.entries(snapshot.attention, TROUBLE)
         ],
         "outages": {

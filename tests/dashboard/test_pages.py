@@ -160,6 +160,14 @@ def test_a_broken_stream_leads_the_attention_list(get, shown):
     assert ">2 min</time>" in first
 
 
+def test_what_concerns_no_node_leads_to_its_page(get):
+    html = get().content.decode()
+    for subject, page in (("rl-policy", "waiting"), ("ocr-api", "workloads")):
+        entry = next(part for part in html.split('class="att"') if f"/ml/{subject}" in part.split("</li>")[0])
+        link = re.search(r'<a class="btn" href="([^"]+)">', entry.split("</li>")[0])
+        assert link and link[1].endswith(f"/{page}/")
+
+
 def test_an_empty_cluster_is_a_page_too(get, shown):
     shown.publish(msgspec.structs.replace(EMPTY, fleet={"fleet": FleetRow()}))
     html = get().content.decode()

@@ -313,6 +313,51 @@ def test_free_slots_of_a_closed_node_are_not_offered():
     assert not fleet.card(NodeRow("n", cells="c" * 8, resources=free, usable=False)).free
 
 
+@pytest.mark.parametrize(
+    ("subject", "pods", "english", "french"),
+    [
+        (
+            "ml/evil-pod",
+            1,
+            "evil-pod waits for GPUs. Needs 8 H100 on one node; the largest free block is 3.",
+            "evil-pod attend des GPU. A besoin de 8 H100 sur un seul nœud ; le plus grand bloc libre est de 3.",
+        ),
+        (
+            "Job/ml/rl",
+            1,
+            "1 pod of rl waits for GPUs. Needs 8 H100 on one node; the largest free block is 3.",
+            "1 pod de rl attend des GPU. A besoin de 8 H100 sur un seul nœud ; le plus grand bloc libre est de 3.",
+        ),
+        (
+            "Job/ml/rl",
+            2,
+            "2 pods of rl wait for GPUs. Each needs 8 H100 on one node; the largest free block is 3.",
+            "2 pods de rl attendent des GPU. Chacun a besoin de 8 H100 sur un seul nœud ; le plus grand bloc libre est de 3.",
+        ),
+    ],
+)
+def test_waiting_pods_are_told_by_their_number_and_owner(subject, pods, english, french):
+    facts = (("pods", pods), ("gpus", 8), ("product", "H100"), ("hole", 3))
+    entry = attention.entry("k", AttentionRow(Concern.PODS_WAITING, "warn", 6, subject, facts=facts))
+    for language, expected in (("en", english), ("fr", french)):
+        with translation.override(language):
+            told = " ".join((words.plain(entry.title, NOW) + ".", words.plain(entry.evidence, NOW)))
+        assert told.replace("\u202f", " ").replace("\xa0", " ") == expected
+
+
+def test_every_entry_has_a_next_action_where_there_is_one():
+    found = {entry.key: entry for entry in attention.entries(panel_fixtures.odd().attention)}
+    with translation.override("en"):
+        told = {key: (entry.page, words.plain(entry.action, NOW)) for key, entry in found.items() if entry.page}
+    assert told == {
+        "pods-waiting:K/ns/s-6": ("waiting", "Open waiting pods"),
+        "pods-waiting:ns/evil-pod": ("waiting", "Open waiting pods"),
+        "pods-waiting:Job/ns/two": ("waiting", "Open waiting pods"),
+        "workload-short:K/ns/s-5": ("workloads", "Open n1"),
+        "workload-starting:K/ns/s-7": ("workloads", "Open n1"),
+    }
+
+
 def test_what_nobody_holds_on_a_closed_node_is_not_free():
     one = (Resource("nvidia.com/gpu", 8, 8, 2, 6, 0),)
     with translation.override("en"):

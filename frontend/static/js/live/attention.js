@@ -132,8 +132,8 @@ export function attention(root, context) {
     write(part(item, ".since"), entry.since === null ? "" : { age: entry.since }, words, at, { flash: false });
     write(part(item, "p"), entry.evidence, words, at);
     write(link, entry.action, words, at, { flash: false });
-    mark(link, "href", entry.node ? context.nodeUrl(entry.node) : "");
-    link.toggleAttribute("hidden", !entry.node);
+    mark(link, "href", entry.node ? context.nodeUrl(entry.node) : context.page.page_urls[entry.page] ?? "");
+    link.toggleAttribute("hidden", !entry.action);
   }
 
   /**

@@ -10,7 +10,10 @@ import { natural } from "./order.js";
 /** @typedef {import("../words.js").Value} Value */
 /** @typedef {Record<string, string | number | null>} Facts */
 /** @typedef {{key: string, level: string, glyph: string, title: Text, evidence: Text, since: number | null, node: string,
- *   action: Text}} Entry */
+ *   action: Text, page: string}} Entry  page: where the action leads when no node is named */
+
+/** @type {Record<string, string>} */
+const PAGES = { "pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads" };
 
 const KINDS = 11; // that are watched: fleet/domain/kube.py
 
@@ -41,7 +44,7 @@ function urgency(a, b) {
  */
 export function entry(key, row) {
   /** @type {Facts} */
-  const facts = Object.fromEntries(row.facts);
+  const facts = Object.fromEntries(row.facts), page = PAGES[row.kind] ?? "";
   return {
     key,
     level: row.level,
@@ -50,7 +53,8 @@ export function entry(key, row) {
     evidence: evidence(row, facts),
     since: row.since_at,
     node: row.node,
-    action: row.node ? say("attention.open", { node: row.node }) : "",
+    action: row.node ? say("attention.open", { node: row.node }) : page && say(`attention.open-${page}`),
+    page,
   };
 }
 
@@ -59,6 +63,8 @@ export function entry(key, row) {
  * @param {Facts} facts
  */
 function title({ kind, node, subject }, facts) {
+  const name = subject.slice(subject.lastIndexOf("/") + 1);
+  if (kind === "pods-waiting" && subject.split("/").length === 2) return say("attention.pod-waiting", { name });
   const lacking = count(facts, "desired") - count(facts, "available");
   /** @type {Record<string, number>} */
   const counts = {
@@ -68,7 +74,7 @@ function title({ kind, node, subject }, facts) {
     "workload-starting": lacking,
     "pods-waiting": count(facts, "pods"),
   };
-  return say(`attention.${kind}`, { n: counts[kind] ?? 0, node, name: subject.slice(subject.lastIndexOf("/") + 1) });
+  return say(`attention.${kind}`, { n: counts[kind] ?? 0, node, name });
 }
 
 /** @type {Record<string, (facts: Facts, subject: string) => Record<string, Value>>} */
@@ -122,9 +128,10 @@ function short(facts, owner) {
 function waiting(facts) {
   const n = count(facts, "gpus"), hole = count(facts, "hole"), product = text(facts, "product");
   const need = product ? say("gpus.of", { n, product }) : say("gpus", { n });
-  if (hole < n) return say("evidence.pods-waiting", { need, hole });
+  const pods = count(facts, "pods");
+  if (hole < n) return say("evidence.pods-waiting", { n: pods, need, hole });
   const reason = text(facts, "message") || text(facts, "reason") || null;
-  return say("evidence.pods-waiting-other", { need, reason });
+  return say("evidence.pods-waiting-other", { n: pods, need, reason });
 }
 
 /** @param {Facts} facts */
@@ -181,7 +188,7 @@ function stream(kind, reason, since) {
  * @returns {Entry}
  */
 function lost(what, title, evidence, since) {
-  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "" };
+  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "", page: "" };
 }
 
 /**
