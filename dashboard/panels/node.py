@@ -192,7 +192,14 @@ def _pod(key: str, row: PodRow) -> Row:
         "age": None if row.created_at is None else Age(row.created_at),
     }
     team = say("node.team", team=row.team) if row.team else ""
-    return Row(key, row.level, cells, {"pod": (row.namespace, row.owner_kind, team), "gpus": _claims(row)})
+    something = {
+        "gpus": row.gpus or row.claims,
+        "restarts": row.restarts,
+        "budget": row.budgets,
+        "empty-dir": row.empty_dir,
+    }
+    nil = tuple(column for column, told in something.items() if not told)
+    return Row(key, row.level, cells, {"pod": (row.namespace, row.owner_kind, team), "gpus": _claims(row)}, nil=nil)
 
 
 def _claims(row: PodRow) -> Text:

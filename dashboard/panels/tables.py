@@ -19,6 +19,7 @@ class Row:
     small: Mapping[str, Text]
     links: Mapping[str, str] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)  # column → glyph before its words
+    nil: tuple[str, ...] = ()  # columns with nothing to report: a narrow screen leaves them out
 
 
 @dataclass(frozen=True, slots=True)

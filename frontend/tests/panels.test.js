@@ -73,7 +73,7 @@ function cardSaid(card, told) {
 
 function rowsSaid(rows, told) {
   const all = (values) => Object.fromEntries(Object.entries(values).map(([key, value]) => [key, told(value)]));
-  return rows.map((r) => [r.key, r.level, all(r.cells), all(r.small), r.links ?? {}, r.marks ?? {}]);
+  return rows.map((r) => [r.key, r.level, all(r.cells), all(r.small), r.links ?? {}, r.marks ?? {}, r.nil ?? []]);
 }
 
 function listsSaid({ tables }, told) {

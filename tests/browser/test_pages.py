@@ -186,3 +186,29 @@ def test_event_times_are_in_the_readers_zone(visit, shown):
     assert expected in from_script
     served = visitor.context.request.get(page.url).text()
     assert f">{from_script}</time>" in served, "the server renders the same, so nothing jumps when script starts"
+
+
+def test_on_a_phone_numbers_keep_their_reference_and_pods_say_only_what_there_is(visit, shown):
+    visitor = visit(width=390)
+    page = visitor.enter()
+    for number, unit in (("available", "/ 192"), ("room", "of 8 GPUs"), ("fragmentation", "for 8")):
+        expect(page.locator(f"[data-number={number}] .v small")).to_be_visible()
+        expect(page.locator(f"[data-number={number}] .v small")).to_have_text(unit)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    boxes = page.locator(".kpi dd.v").evaluate_all("all => all.map(e => e.scrollWidth <= e.clientWidth + 1)")
+    assert all(boxes)
+    quiet = PodRow("u1", "ml", "quiet", "node-07", "Running", "ok", 1, 1)
+    busy = PodRow("u2", "ml", "busy", "node-07", "Running", "ok", 1, 1, 3, gpus=1, budgets=("b",), empty_dir=True)
+    shown.show(demo.replaced(shown.snapshot, pods={"ml/quiet": quiet, "ml/busy": busy}))
+    visitor.open("nodes/node-07/")
+    told = "row => [...row.cells].filter(cell => cell.checkVisibility()).map(cell => cell.dataset.c)"
+    always = ["pod", "status", "ready", "grace", "age"]
+    every = ["pod", "gpus", "status", "ready", "restarts", "grace", "budget", "empty-dir", "age"]
+    row = "[data-live-rows=pods] tr[data-key='ml/{}']"
+    assert page.locator(row.format("quiet")).evaluate(told) == always
+    assert page.locator(row.format("busy")).evaluate(told) == every
+    shown.show(
+        demo.replaced(shown.snapshot, pods={"ml/quiet": msgspec.structs.replace(quiet, restarts=1), "ml/busy": busy})
+    )
+    expect(page.locator(row.format("quiet") + " [data-c=restarts]")).to_be_visible()
+    assert visitor.errors == []

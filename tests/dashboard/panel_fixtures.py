@@ -260,6 +260,7 @@ def row_said(row: Row) -> list[Any]:
         small,
         dict(row.links),
         dict(row.marks),
+        row.nil,
     ]
 
 

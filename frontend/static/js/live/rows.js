@@ -74,6 +74,7 @@ export function rows(root, { words, now, page, nodeUrl }) {
       const column = cell.getAttribute("data-c") ?? "", small = cell.querySelector("small");
       const text = part(cell, "span, a"), icon = cell.querySelector(".ico");
       write(text, row.cells[column] ?? null, words, now(), { flash: known });
+      cell.classList.toggle("nil", row.nil?.includes(column) ?? false);
       if (small) write(small, row.small[column] ?? "", words, now(), { flash: known });
       if (icon) glyph(icon, row.marks?.[column] ?? "");
       if (text instanceof HTMLAnchorElement) mark(text, "href", row.links?.[column] ? nodeUrl(row.links[column]) : "");

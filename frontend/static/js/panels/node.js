@@ -174,7 +174,11 @@ function pod(key, row) {
   };
   const team = row.team ? say("node.team", { team: row.team }) : "";
   const claims = row.claims ? say("node.claims", { n: row.claims }) : "";
-  return { key, level: row.level, cells, small: { pod: [row.namespace, row.owner_kind, team], gpus: claims } };
+  const something = {
+    gpus: row.gpus || row.claims, restarts: row.restarts, budget: row.budgets.length, "empty-dir": row.empty_dir,
+  };
+  const nil = Object.entries(something).flatMap(([column, told]) => (told ? [] : [column]));
+  return { key, level: row.level, cells, small: { pod: [row.namespace, row.owner_kind, team], gpus: claims }, nil };
 }
 
 /**

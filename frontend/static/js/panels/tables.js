@@ -4,6 +4,6 @@
  * @typedef {import("../words.js").Text} Text
  * @typedef {import("../words.js").Value} Value
  * @typedef {{key: string, level: string, cells: Record<string, Value>, small: Record<string, Text>, links?: Record<string, string>,
- *   marks?: Record<string, string>}} Row
+ *   marks?: Record<string, string>, nil?: string[]}} Row  nil: columns with nothing to report
  */
 export {};
