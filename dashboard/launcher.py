@@ -328,6 +328,7 @@ def welcome(start: Start, people: dict[str, str], write: Callable[[str], None] =
     if start.rehearsal:
         write("  sign in  " + ", ".join(REHEARSAL_ACCOUNTS) + "   (password = name)")
         write(f"  kubectl  KUBECONFIG={shown(start.home / 'kubeconfig')} kubectl get nodes")
+        write("  stories  .venv/bin/python manage.py scenario list")
     elif people.get("link"):
         write(f"  first account, once, within 24 h: {start.address.rstrip('/')}{people['link']}")
     write("  Ctrl-C stops everything.")
