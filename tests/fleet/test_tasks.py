@@ -113,9 +113,9 @@ def test_everything_runs_in_one_process_and_ends_cleanly(clusters):
 
 
 def test_a_slice_that_ends_is_followed_by_the_next(clusters):
-    watch._writers["lab"] = Writer(wiring.site("lab").cluster, live.picture(), Pace(slice_s=0.3))
+    watch._writers["lab"] = Writer(wiring.site("lab").cluster, live.picture(), Pace(slice_s=0.8))
     with in_background():
-        wait_for(lambda: len(clusters["lab"].asked(watch=True)) >= 3 * len(Kind), 10)
+        wait_for(lambda: len(clusters["lab"].asked(watch=True)) >= 3 * len(Kind), 20)
     assert len(clusters["lab"].asked(watch=False)) == len(Kind), "no slice but the first one lists"
 
 
