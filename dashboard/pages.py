@@ -94,6 +94,15 @@ def page(
         return render(request, template, frame | dict(context), status=status)
 
 
+def not_yet(request: HttpRequest, cluster: str, view: Mapping[str, str]) -> HttpResponse:
+    """Before the first picture: that it is being read, and what stands in the way if something does."""
+    pulse = live.picture().last_pulse(cluster)
+    causes: dict[str, list[str]] = {}
+    for kind, reason, _since in pulse.trouble if pulse else ():
+        causes.setdefault(reason, []).append(kind)
+    return page(request, "waiting.html", cluster, {"view": view, "causes": list(causes.items())})
+
+
 def freshness(published: live.Published, now: float) -> str:
     """live, late or lost: by what is known, else by age; script judges alike."""
     age_s = now - published.pulse.at

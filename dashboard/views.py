@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from dashboard import access
 from dashboard.account import account as account  # noqa: PLC0414  (its address is among those of the other pages)
-from dashboard.pages import PLACEHOLDER, broken, freshness, page, read, readable
+from dashboard.pages import PLACEHOLDER, broken, freshness, not_yet, page, read, readable
 from dashboard.panels import attention, words
 from dashboard.panels import clusters as clusters_panel
 from dashboard.panels import fleet as fleet_panel
@@ -55,7 +55,7 @@ def fleet(request: HttpRequest, cluster: str) -> HttpResponse:
     published = read(cluster)
     view = {"screen": "fleet"}
     if published is None:
-        return page(request, "waiting.html", cluster, {"view": view})
+        return not_yet(request, cluster, view)
     snapshot = published.snapshot
     row, nodes = snapshot.fleet.get("fleet", FleetRow()), snapshot.nodes.values()
     chosen = request.GET.get("zoom", "") or request.COOKIES.get(ZOOM_COOKIE, "")
@@ -109,7 +109,7 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
     published = read(cluster)
     view = {"screen": "node", "node": node}
     if published is None:
-        return page(request, "waiting.html", cluster, {"view": view})
+        return not_yet(request, cluster, view)
     row = published.snapshot.nodes.get(node)
     if row is None:
         return page(request, "no-node.html", cluster, {"name": node}, status=404)
@@ -142,7 +142,7 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
 def workloads(request: HttpRequest, cluster: str) -> HttpResponse:
     published, view = read(cluster), {"screen": "workloads"}
     if published is None:
-        return page(request, "waiting.html", cluster, {"view": view})
+        return not_yet(request, cluster, view)
     found, choice = published.snapshot.workloads, workloads_panel.Choice.of_query(request.GET)
     picks = [
         {"name": name, "values": workloads_panel.options(found.values(), name), "chosen": getattr(choice, name)}
@@ -168,7 +168,7 @@ def workloads(request: HttpRequest, cluster: str) -> HttpResponse:
 def waiting(request: HttpRequest, cluster: str) -> HttpResponse:
     published, view = read(cluster), {"screen": "waiting"}
     if published is None:
-        return page(request, "waiting.html", cluster, {"view": view})
+        return not_yet(request, cluster, view)
     pods = {key: pod for key, pod in published.snapshot.pods.items() if changes.waits(pod)}
     context = {
         "view": view,
@@ -202,7 +202,7 @@ def wall(request: HttpRequest) -> HttpResponse:
         raise Http404
     published, view = read(cluster), {"screen": Screen.WALL.value}
     if published is None:
-        return page(request, "waiting.html", cluster, {"view": view})
+        return not_yet(request, cluster, view)
     rows = changes.rows(published.snapshot, View(Screen.WALL))
     snapshot = msgspec.structs.replace(published.snapshot, **rows)
     shown = wall_panel.wall(snapshot, broken(published.pulse))

@@ -165,7 +165,8 @@ def test_what_concerns_no_node_leads_to_its_page(get):
     for subject, page in (("rl-policy", "waiting"), ("ocr-api", "workloads")):
         entry = next(part for part in html.split('class="att"') if f"/ml/{subject}" in part.split("</li>")[0])
         link = re.search(r'<a class="btn" href="([^"]+)">', entry.split("</li>")[0])
-        assert link and link[1].endswith(f"/{page}/")
+        assert link
+        assert link[1].endswith(f"/{page}/")
 
 
 def test_an_empty_cluster_is_a_page_too(get, shown):
@@ -211,8 +212,21 @@ def test_before_the_first_list_the_page_waits(as_person, clusters, path):
     html = response.content.decode()
     assert response.status_code == 200
     assert "The first list of nodes and pods is being read." in html
-    assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in html
+    assert '<meta http-equiv="refresh" content="5">' in html
     assert Page(html).open == []
+
+
+def test_before_the_first_list_the_page_says_what_stands_in_the_way(as_person, clusters, monkeypatch):
+    """A wrong token, a refused connection: as the last pulse tells it, each cause once."""
+    trouble = (("nodes", "Unauthorized", 3.0), ("pods", "Unauthorized", 3.0), ("server", "refused", 2.0))
+    silent = SimpleNamespace(read=lambda _: None, last_pulse=lambda _: live.Pulse(0.0, trouble, 1.0))
+    monkeypatch.setattr(pages, "live", SimpleNamespace(picture=lambda: silent, PictureError=live.PictureError))
+    html = as_person("viewer").get(f"/c/{clusters[1]}/").content.decode()
+    assert "The first list cannot be read." in html
+    assert html.count("Unauthorized") == 1
+    assert "nodes, pods" in html
+    assert "refused" in html
+    assert "is being read" not in html
 
 
 class Unreachable:
