@@ -43,7 +43,7 @@ class Patience:
     slack_s: float = 15.0  # … and a peer that is silent for this much longer is gone
     silence_s: float = 150.0  # two bookmarks missed: a server sends one every 60 to 75 s
     first_pause_s: float = 0.2
-    longest_pause_s: float = 30.0
+    longest_pause_s: float = 5.0  # eleven streams ask twice a second at most; a server that is back is not waited for
     longest_wait_s: float = 120.0  # the most that a server's Retry-After gets
     healthy_s: float = 60.0  # a stream this old was a good one, also without an event
     short_s: float = 1.0  # a watch that ends sooner and brought nothing did not end in order
