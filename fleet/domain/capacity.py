@@ -112,8 +112,17 @@ def closing_taints(node: Node) -> tuple[Taint, ...]:
 
     The unschedulable taint is left out: it follows `spec.unschedulable` by some 10-30 ms both ways, and the field is the truth.
     """
-    own = (t for t in node.spec.taints if t.key != UNSCHEDULABLE_TAINT)
-    return tuple(t for t in own if t.effect in CLOSING_EFFECTS and not _customarily_tolerated(t))
+    return tuple(t for t in _own_taints(node) if t.effect in CLOSING_EFFECTS and not _customarily_tolerated(t))
+
+
+def taints(node: Node) -> tuple[Taint, ...]:
+    """All taints; the unschedulable one comes and goes with the field, so that a cordon is one change."""
+    cordon = (Taint(UNSCHEDULABLE_TAINT, effect="NoSchedule"),) if node.spec.unschedulable else ()
+    return _own_taints(node) + cordon
+
+
+def _own_taints(node: Node) -> tuple[Taint, ...]:
+    return tuple(t for t in node.spec.taints if t.key != UNSCHEDULABLE_TAINT)
 
 
 def taint_text(taint: Taint) -> str:

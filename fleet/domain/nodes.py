@@ -42,7 +42,7 @@ def node_row(node: Node, pods: Iterable[tuple[Pod, PodRow]]) -> NodeRow:
         unschedulable=node.spec.unschedulable,
         cordoned_at=cordoned_at,
         cordoned_by=cordoned_by,
-        taints=tuple(map(capacity.taint_text, node.spec.taints)),
+        taints=tuple(map(capacity.taint_text, capacity.taints(node))),
         closed_by=next(map(capacity.taint_text, capacity.closing_taints(node)), ""),
         physical=machine.physical,
         resources=resources,

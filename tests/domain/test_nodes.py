@@ -131,9 +131,9 @@ def test_a_node_in_full() -> None:
         cordoned_at=EPOCH_AT,
         cordoned_by="kubectl-cordon",
         taints=(
-            "node.kubernetes.io/unschedulable:NoSchedule",
             "nvidia.com/gpu:NoSchedule",
             "maintenance=disk:NoSchedule",
+            "node.kubernetes.io/unschedulable:NoSchedule",
         ),
         closed_by="maintenance=disk:NoSchedule",
         physical=8,

@@ -122,7 +122,8 @@ def test_a_recorded_cordon_flips_between_two_pictures() -> None:
         (False, True, "ffffffff", ""),
     }
     assert all((row.cordoned_at is not None and row.cordoned_by != "") is row.unschedulable for row in found)
-    assert all(row.taints == () for row in found)
+    cordon = ("node.kubernetes.io/unschedulable:NoSchedule",)
+    assert all(row.taints == (cordon if row.unschedulable else ()) for row in found)
 
 
 def test_a_recorded_node_falls_silent_comes_back_and_loses_gpus() -> None:
