@@ -283,7 +283,7 @@ def test_pauses_grow_to_their_bound_and_start_again():
     pauses = Pauses(Patience())
     found = [pauses.next(0) for _ in range(12)]
     for n, pause_s in enumerate(found):
-        bound_s = min(0.2 * 2**n, 30.0)
+        bound_s = min(0.2 * 2**n, 5.0)
         assert bound_s / 2 <= pause_s <= bound_s
     assert pauses.next(45.0) == 45.0
     assert pauses.next(86_400.0) == 120.0
