@@ -4,6 +4,7 @@ import itertools
 import os
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -92,7 +93,7 @@ class Visitor:
         self.page.on("console", lambda message: self._console(message.type, message.text))
 
     def _console(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
+        if kind in ("error", "warning") and "closed before the connection is established" not in text:  # we left
             self.errors.append(text)
 
     def enter(self, name: str = "operator") -> Page:
@@ -118,10 +119,10 @@ class Visitor:
         self.page.goto(f"{self.served.url}/c/{self.served.cluster}/{path}")
         return self.page
 
-    def shifts(self) -> list[list[str]]:
-        """Every layout shift so far: how much, and what moved."""
-        found: list[list[str]] = self.page.evaluate("window.shifts")
-        return found
+    def shifts(self) -> list[list[Any]]:
+        """Every layout shift so far that anybody can see (0.1 is where a page counts as restless): how much, and what moved."""
+        found: list[list[Any]] = self.page.evaluate("window.shifts")
+        return [shift for shift in found if shift[0] > 1e-4]
 
 
 @pytest.fixture
