@@ -51,7 +51,7 @@ def test_one_cell_changes_and_nothing_else_moves(fleet, shown):
     began = time.monotonic()
     shown.show(demo.with_node(before, changed(row, cells="bbbbbfff", resources=resources)))
     expect(card(page, "node-05").locator(".gpu").nth(4)).to_have_attribute("data-s", "busy")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
     assert states(page, "node-05") == ["busy"] * 5 + ["free"] * 3
     expect(card(page, "node-05").locator(".free")).to_have_text("3 free")
     expect(card(page, "node-05").locator(".vh")).to_have_text(". 8 GPUs: 5 busy · 3 free.")

@@ -116,7 +116,7 @@ def test_pulses_are_forwarded_and_come_even_when_the_writer_is_silent(browser, w
     assert frame["trouble"] == [["pods", "timeout", 3.0]]
     start = time.monotonic()
     assert page.hear("pulse")["at"] == 12.5
-    assert time.monotonic() - start < 2.5
+    assert time.monotonic() - start < 5.0
 
 
 def test_a_page_that_opens_before_the_first_picture_gets_it(browser, served, clusters):
@@ -221,7 +221,7 @@ def test_signing_out_closes_every_page_of_the_session_at_once(browser, as_person
     began = time.monotonic()
     client.post("/logout/")
     assert [page.closed() for page in pages] == [4401, 4401]
-    assert time.monotonic() - began < 3.0, "not only at the hub's next look"
+    assert time.monotonic() - began < 4.5, "not only at the hub's next look"
 
 
 def frames_until(page: Browser, last: list[int]) -> list[dict]:

@@ -363,7 +363,7 @@ def test_close_wakes_a_stream_that_is_silent(serve, tls, before):
         cluster.close()
         thread.join(0.02)
     assert not thread.is_alive()
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 3.0
     assert not [e for e in events if isinstance(e, Lost)], "ending is no trouble"
 
 
@@ -392,7 +392,7 @@ def test_a_peer_that_is_silent_for_too_long_is_given_up(serve):
     _, cluster = serve(Script(), patience=patience)
     began = time.monotonic()
     assert short(collect(cluster, 3)) == ["listed  @1", "bookmark @1", "lost: silent"]
-    assert 0.3 <= time.monotonic() - began < 2.0
+    assert 0.3 <= time.monotonic() - began < 4.0
 
 
 def test_a_stream_that_missed_its_bookmarks_is_opened_again_from_where_it_was(serve):
@@ -464,7 +464,7 @@ def test_version_has_a_deadline(serve):
     with pytest.raises(PortError) as caught:
         cluster.version()
     assert caught.value.reason == "silent"
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 4.0
 
 
 def test_the_token_is_sent_and_shown_to_nobody_else(serve, caplog):

@@ -406,7 +406,7 @@ def test_a_layer_that_hangs_holds_nobody_up():
     began = time.monotonic()
     for _ in range(300):
         notices.send(NOTICE)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 3.0
     assert notices.failures == 100
     released.set()
     wait_for(lambda: notices._waiting == 0)

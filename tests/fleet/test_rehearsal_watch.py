@@ -70,7 +70,7 @@ def test_what_is_shown_is_what_the_store_holds(picture, tmp_path):
         began = time.monotonic()
         cordon(cluster, name, wanted=True)
         wait_for(lambda: unschedulable(picture) == before | {name})
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 3.0
         cordon(cluster, name, wanted=None)
         wait_for(lambda: unschedulable(picture) == before)
 

@@ -107,7 +107,7 @@ def test_everything_runs_in_one_process_and_ends_cleanly(clusters):
         assert len(server.asked(watch=False)) == len(Kind)
     began = time.monotonic()
     background.stop()
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 4.0
     left = [t for t in threading.enumerate() if t not in before and t.is_alive() and not t.name.startswith("Thread-")]
     assert [thread.name for thread in left if thread.name != "notices"] == []
 
@@ -163,7 +163,7 @@ def test_a_cluster_that_hangs_slows_no_other(clusters, settings):
         began = time.monotonic()
         change.set()
         wait_for(lambda: picture.read("paris").snapshot.nodes["fleet/node-0"].unschedulable)
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 4.0
         assert time.time() - picture.read("paris").pulse.at < 5.0
         states = {name: health.state(name) for name in ("paris", "lab")}
         began = time.monotonic()

@@ -57,7 +57,7 @@ async def test_stopping_ends_streams_cleanly_and_soon(server: ApiServer) -> None
         began = time.monotonic()
         await server.stop()
         assert len(await watching) == 4
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5
         with pytest.raises(httpx.ConnectError):
             await calling.get("/version")
 
