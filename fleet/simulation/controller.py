@@ -4,6 +4,7 @@ Owns queueing, latency and errors. A controller's `sync` compares what is with w
 is called again whenever something that it watches changes, after an error, and for every object after a restart.
 """
 
+import abc
 import asyncio
 import heapq
 import itertools
@@ -112,7 +113,7 @@ class Process:
         self.recorder = Recorder(self.store, self.clock, self.rng)
 
 
-class Controller:
+class Controller(abc.ABC):
     """One control loop. Subclasses name themselves, what wakes them (`watches`), and write `sync`."""
 
     name: ClassVar[str]
@@ -131,13 +132,13 @@ class Controller:
         self.queue = WorkQueue(process.clock)
         self._failures: dict[str, int] = {}
 
+    @abc.abstractmethod
     def watches(self) -> dict[str, Keys]:
         """Per watched resource: which keys a change of it concerns."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def sync(self, key: str) -> float | None:
         """Bring `key` one step closer to what it should be; seconds after which to look again, or None."""
-        raise NotImplementedError
 
     def start_keys(self) -> Iterable[str]:
         """What to look at after a (re)start: by default every primary object."""
