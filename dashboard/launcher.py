@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -120,6 +121,7 @@ def up(start: Start, supervisor: Supervisor) -> int:
     with (start.home / "lock").open() as lock:
         claim(start, lock.fileno())
         check_port(start)
+        check_redis(start.redis_url)
         say(f"Home is {shown(start.home)}, logs are in its folder logs.")
         env = environment(start)
         begin = time.monotonic()
@@ -168,6 +170,25 @@ def check_port(start: Start) -> None:
         raise StartError(
             f"cannot listen on {start.host} port {start.port}: {why}; choose another with PORT=…"
         ) from error
+
+
+def check_redis(url: str) -> None:
+    """Connect once to a Redis server that somebody named, so that a wrong address is one line and not three children that die."""
+    if not url:
+        return
+    found = urllib.parse.urlsplit(url)
+    if found.scheme not in {"redis", "rediss", "unix"}:
+        raise StartError("REDIS_URL is not an address of a Redis server: it begins with redis://, rediss:// or unix://")
+    try:
+        if found.scheme == "unix":
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(found.path)
+        else:
+            socket.create_connection((found.hostname or "localhost", found.port or 6379), timeout=3).close()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        where = found.path if found.scheme == "unix" else found.hostname
+        raise StartError(f"no Redis server answers at the REDIS_URL given ({where}): {why}") from error
 
 
 def environment(start: Start) -> dict[str, str]:

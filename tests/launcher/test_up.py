@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import machine, product
+from tests.backends import redis_server
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -136,6 +137,21 @@ def test_a_home_that_cannot_be_written_is_one_line(tmp_path):
     """A file where the folder should be: refused for root too, whom permissions do not stop."""
     (tmp_path / "rehearsal").write_text("in the way")
     assert "cannot write to" in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"), [("foo", "begins with redis://"), ("redis://:secret@127.0.0.1:1/0", "no Redis server answers")]
+)
+def test_a_wrong_redis_address_is_one_line(tmp_path, url, said):
+    line = refused(tmp_path, "--redis-url", url, "--port", str(product.free_port()))
+    assert said in line
+    assert "secret" not in line
+
+
+def test_a_redis_server_that_runs_already(tmp_path):
+    with redis_server() as url, product.running(tmp_path, "--redis-url", url) as running:
+        assert set(running.children) == {"web", "watch", "beat", "rehearsal"}
+        assert len(get(running, "/api/v1/nodes", running.token())["items"]) == 24
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "vigie.example.org"])
