@@ -7,7 +7,6 @@ certificate but need none. Must not know what a scenario does.
 import asyncio
 import contextlib
 import secrets
-import socket
 from collections.abc import Iterator
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -22,7 +21,7 @@ from fleet.simulation.exchange import Reply, Request
 from fleet.simulation.page_visits import Visit, Visits
 from fleet.simulation.refusals import ApiError
 from fleet.simulation.scenarios.stage import Stage, StageError, State
-from fleet.simulation.server import ADDRESS, ADMIN
+from fleet.simulation.server import ADDRESS, ADMIN, loopback
 
 Object = dict[str, Any]
 
@@ -183,13 +182,7 @@ class PageServer:
 
     async def start(self, port: int = 0) -> str:
         """Listen on loopback (0: any free port) and return the URL; OSError when the port is taken."""
-        listener = socket.socket()
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((ADDRESS, port))
-        except OSError:
-            listener.close()
-            raise
+        listener = loopback(port)
         taken = listener.getsockname()[1]
         self.page.hosts |= {f"{ADDRESS}:{taken}", f"localhost:{taken}"}
         self.url = f"http://{ADDRESS}:{taken}"

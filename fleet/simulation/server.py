@@ -30,6 +30,18 @@ ADMIN = User("admin", (MASTERS, AUTHENTICATED))
 READER = User("reader", ("fleet-readers", AUTHENTICATED))
 
 
+def loopback(port: int) -> socket.socket:
+    """A socket that is bound to loopback (0: any free port); OSError when the port is taken."""
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((ADDRESS, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
 class _Uvicorn(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -55,13 +67,7 @@ class ApiServer:
 
     async def start(self, port: int = 0) -> str:
         """Listen on loopback (0: any free port) and return the URL; OSError when the port is taken."""
-        listener = socket.socket()
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((ADDRESS, port))
-        except OSError:
-            listener.close()
-            raise
+        listener = loopback(port)
         taken = listener.getsockname()[1]
         self.app.hosts |= {f"{ADDRESS}:{taken}", f"localhost:{taken}"}
         self.url = f"https://{ADDRESS}:{taken}"
