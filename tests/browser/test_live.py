@@ -65,6 +65,17 @@ def test_one_cell_changes_and_nothing_else_moves(fleet, shown):
     assert page.locator("[data-changed]").count() == 0
 
 
+@pytest.mark.parametrize("locale", ["en-GB", "fr-FR"])
+def test_words_about_age_have_their_room_from_the_start(visit, shown, locale):
+    visitor = visit(locale=locale)
+    live = visitor.enter().locator(".live")
+    for offset_s, state in ((0, "live"), (12, "late"), (57, "late"), (0, "live")):
+        shown.at_offset_s = offset_s
+        expect(live).to_have_attribute("data-live", state)
+        visitor.page.wait_for_timeout(1_100)
+    assert visitor.shifts() == []
+
+
 def test_an_unchanged_fleet_neither_flashes_nor_moves(fleet, shown):
     fleet.page.wait_for_timeout(3_500)
     assert fleet.page.evaluate("window.flashes") == []
