@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from django.utils import timezone
 from django.utils.html import escape, format_html
@@ -62,7 +62,10 @@ def plain(value: Value, now: float) -> str:
 
 def html(value: Value, now: float) -> SafeString:
     """The text as HTML: everything escaped, ages and times as <time> elements that script keeps up to date."""
-    return mark_safe("".join(_markup(piece, now) for piece in pieces(value)))  # noqa: S308 - each piece is escaped below
+    found = list(pieces(value))
+    if all(isinstance(piece, str) for piece in found):  # most texts of a large map: escaped in one go
+        return escape("".join(cast(list[str], found)))
+    return mark_safe("".join(_markup(piece, now) for piece in found))  # noqa: S308 - each piece is escaped below
 
 
 def _markup(piece: str | Age | Clock, now: float) -> str:
@@ -115,6 +118,8 @@ def pattern(message: Say) -> str:
 
 def number(value: int) -> str:
     """Digits in groups of three, as the language writes them."""
+    if -1_000 < value < 1_000:
+        return str(value)
     return f"{value:,}".replace(",", translate(MARKS["thousand"]))
 
 

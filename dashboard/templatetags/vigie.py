@@ -38,6 +38,7 @@ def word(key: str) -> SafeString:
 
 
 @register.simple_tag
+@functools.cache  # there are about twenty, and a map shows them a thousand times
 def icon(name: str) -> SafeString:
     """A glyph; an empty name keeps its place in the markup for script to fill."""
     hidden = SafeString("") if name else SafeString(" hidden")
