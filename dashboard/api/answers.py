@@ -12,7 +12,17 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from dashboard import access, clusters, errors
-from fleet.domain.picture import AttentionRow, FleetRow, NodeRow, PodRow, ProductRow, Row, WorkloadRow
+from fleet.domain.picture import (
+    AttentionRow,
+    EventRow,
+    FleetRow,
+    LabelsRow,
+    NodeRow,
+    PodRow,
+    ProductRow,
+    Row,
+    WorkloadRow,
+)
 from fleet.live import Loss, PictureError, Published
 
 R = TypeVar("R", bound=Row)
@@ -42,6 +52,8 @@ class SnapshotAnswer(Head, frozen=True):
     pods: dict[str, PodRow]
     workloads: dict[str, WorkloadRow]
     attention: dict[str, AttentionRow]
+    labels: dict[str, LabelsRow]
+    events: dict[str, EventRow]
 
 
 class Page(Head, frozen=True):
@@ -74,9 +86,12 @@ class WorkloadsAnswer(Page, frozen=True):
 
 
 class NodeAnswer(Head, frozen=True):
-    """One node."""
+    """One node. `annotations`: those for people. `events`: about it and its pods, the newest first, not all of them."""
 
     node: NodeRow
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    events: list[EventRow]
 
 
 class ClusterState(msgspec.Struct, frozen=True):

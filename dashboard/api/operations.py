@@ -19,7 +19,8 @@ from dashboard import access, clusters, errors
 from dashboard.api import answers, reference, stream
 from dashboard.api.answers import Refused, described, head, page, published
 from fleet.domain.changes import waits
-from fleet.domain.picture import FleetRow, NodeRow, PodRow, Snapshot, WorkloadRow
+from fleet.domain.occurrences import newest
+from fleet.domain.picture import FleetRow, LabelsRow, NodeRow, PodRow, Snapshot, WorkloadRow
 from fleet.live import Loss, PictureError, Published
 
 
@@ -157,10 +158,18 @@ def nodes(request: HttpRequest, wanted: Query[NodesWanted]) -> HttpResponse:
 
 @api.get("/nodes/{name}", url_name="node", openapi_extra=described(answers.NodeAnswer))
 def node(request: HttpRequest, name: str, cluster: Cluster = "") -> HttpResponse:
-    """One node of one cluster."""
+    """One node of one cluster, with its labels and its recent events."""
     chosen, found = published(request, cluster)
-    row = _node(chosen, found, name)
-    return answers.answer(request, found, answers.NodeAnswer(**head(chosen, found), node=row))
+    row, told = _node(chosen, found, name), found.snapshot.labels.get(name, LabelsRow())
+    happened = {key: event for key, event in found.snapshot.events.items() if event.node == name}
+    body = answers.NodeAnswer(
+        **head(chosen, found),
+        node=row,
+        labels=dict(told.labels),
+        annotations=dict(told.annotations),
+        events=[happened[key] for key in newest(happened)],
+    )
+    return answers.answer(request, found, body)
 
 
 def _node(cluster: str, found: Published, name: str) -> NodeRow:

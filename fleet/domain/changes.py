@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from fleet.domain.picture import TABLES, AttentionRow, NodeRow, PodRow, Row, Snapshot
+from fleet.domain.picture import TABLES, AttentionRow, EventRow, NodeRow, PodRow, Row, Snapshot
 
 Tables = Mapping[str, Mapping[str, Row]]
-Placed = Mapping[str, PodRow] | Mapping[str, AttentionRow]
+Placed = Mapping[str, PodRow] | Mapping[str, AttentionRow] | Mapping[str, EventRow]
 
 
 class Version(Struct, frozen=True, order=True):
@@ -245,6 +245,8 @@ def _node_rows(snapshot: Snapshot, node: str) -> dict[str, dict[str, Row]]:
         "pods": dict(pods),
         "workloads": {key: snapshot.workloads[key] for key in sorted(owners) if key in snapshot.workloads},
         "attention": {key: row for key, row in snapshot.attention.items() if row.node == node},
+        "labels": {key: row for key, row in snapshot.labels.items() if key == node},
+        "events": {key: row for key, row in snapshot.events.items() if row.node == node},
     }
 
 
@@ -256,6 +258,8 @@ def _node_tables(delta: Delta, node: str, old: Snapshot, new: Snapshot) -> dict[
         "pods": _placed_part(node, touched["pods"], old.pods, new.pods),
         "workloads": _workloads_part(node, touched, old, new),
         "attention": _placed_part(node, touched["attention"], old.attention, new.attention),
+        "labels": _part(touched["labels"], old.labels, new.labels, {node}, {node}),
+        "events": _placed_part(node, touched["events"], old.events, new.events),
     }
 
 

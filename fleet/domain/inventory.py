@@ -4,7 +4,7 @@ Owns the current objects, the joins between them and which rows an event makes s
 `nodes`, `workloads`, `totals`, `attention` do), read a clock or remember the past: a snapshot depends on current objects alone.
 
 A change costs what it touches: a pod its own row, its node's and its workload's; the totals are summed from the nodes' shares.
-Services, EndpointSlices and Events are followed, but no row needs them yet, so they are not kept.
+Services and EndpointSlices are followed, but no row needs them yet, so they are not kept. Events are kept as rows alone.
 """
 
 from collections import defaultdict
@@ -14,9 +14,21 @@ from typing import TypeVar, cast
 from fleet.domain import attention, capacity, machines, totals, workloads
 from fleet.domain.budgets import selecting
 from fleet.domain.kube import RESOURCES, Budget, Changed, Deleted, Event, Kind, Listed, Node, Object, Pod, ReplicaSet
-from fleet.domain.nodes import node_row
+from fleet.domain.nodes import labels_row, node_row
+from fleet.domain.objects import Occurrence
+from fleet.domain.occurrences import Occurrences
 from fleet.domain.owners import ownership
-from fleet.domain.picture import EMPTY, AttentionRow, FleetRow, NodeRow, PodRow, ProductRow, Snapshot, WorkloadRow
+from fleet.domain.picture import (
+    EMPTY,
+    AttentionRow,
+    FleetRow,
+    LabelsRow,
+    NodeRow,
+    PodRow,
+    ProductRow,
+    Snapshot,
+    WorkloadRow,
+)
 from fleet.domain.pods import is_ready, is_starting, pod_row
 from fleet.domain.tables import Join, Table
 
@@ -59,6 +71,8 @@ class Inventory:
         self._pods = Table[PodRow]()
         self._workloads = Table[WorkloadRow]()
         self._attention = Table[AttentionRow]()
+        self._labels = Table[LabelsRow]()
+        self._occurrences = Occurrences()
         self._snapshot = EMPTY
 
     @property
@@ -79,12 +93,14 @@ class Inventory:
 
     def snapshot(self) -> Snapshot:
         """The picture of the current objects; the same object as last time when no row differs."""
-        if not (self._stale_pods or self._stale_nodes or self._stale_workloads or self._snapshot is EMPTY):
+        stale = self._stale_pods or self._stale_nodes or self._stale_workloads or self._occurrences.stale
+        if not stale and self._snapshot is not EMPTY:
             return self._snapshot
         self._refresh_pods()
         self._refresh_nodes()
         self._refresh_workloads()
         self._refresh_totals()
+        self._occurrences.refresh(self._node_of)
         found = Snapshot(
             fleet=self._fleet.frozen(),
             products=self._products.frozen(),
@@ -92,6 +108,8 @@ class Inventory:
             pods=self._pods.frozen(),
             workloads=self._workloads.frozen(),
             attention=self._attention.frozen(),
+            labels=self._labels.frozen(),
+            events=self._occurrences.rows.frozen(),
         )
         if any(getattr(found, name) is not getattr(self._snapshot, name) for name in found.__struct_fields__):
             self._snapshot = found
@@ -101,6 +119,8 @@ class Inventory:
 
     def _relist(self, kind: Kind, objects: Iterable[Object]) -> None:
         """The list is the whole truth: what it does not name is gone, also when its deletion was never told."""
+        if kind is Kind.EVENT:
+            self._occurrences.relist(cast(Iterable[Occurrence], objects))
         if kind not in KEPT:
             return
         current = {found.key: found for found in objects}
@@ -110,6 +130,8 @@ class Inventory:
             self._put(kind, found)
 
     def _put(self, kind: Kind, found: Object) -> None:
+        if kind is Kind.EVENT:
+            self._occurrences.put(cast(Occurrence, found))
         if kind not in KEPT:
             return
         key = found.key
@@ -122,6 +144,8 @@ class Inventory:
     def _delete(self, event: Deleted) -> None:
         """A deletion that names another uid is the end of a predecessor that came late."""
         key = f"{event.namespace}/{event.name}" if event.namespace else event.name
+        if event.kind is Kind.EVENT:
+            self._occurrences.remove(key)
         old = self._objects[event.kind].get(key)
         if old is not None and event.uid in {"", old.metadata.uid}:
             self._remove(event.kind, key)
@@ -166,6 +190,8 @@ class Inventory:
             row = self._pod_row(key)
             self._pods.put(key, row)
             self._join_pod(key, row)
+            if _place(old) != _place(row):
+                self._occurrences.pod_moved(key)
             handed_up = _handed_up(self._pod(key), row)
             if handed_up != self._handed_up.get(key):
                 _set(self._handed_up, key, handed_up)
@@ -199,6 +225,7 @@ class Inventory:
         for name in sorted(stale - {""}):
             node = cast(Node | None, self._objects[Kind.NODE].get(name))
             row = node_row(node, self._placed(self._on_node.members(name))) if node is not None else None
+            self._labels.put(name, labels_row(node) if node is not None else None)
             if self._nodes.put(name, row):
                 self._shares.put(name, totals.shares(row) if row is not None else ())
                 self._standings.put(name, (totals.standing(row),) if row is not None else ())
@@ -247,6 +274,11 @@ class Inventory:
         kind = _WORKLOAD_KINDS.get(name)
         return self._objects[kind].get(rest) if kind else None
 
+    def _node_of(self, key: str, uid: str) -> str:
+        """The node of the pod that an event names; its successor under the same name is another pod."""
+        row = self._pods.get(key)
+        return row.node if row is not None and uid in {"", row.uid} else ""
+
     def _placed(self, keys: Iterable[str]) -> list[tuple[Pod, PodRow]]:
         """Pods that a join names, with their rows: joined pods have both."""
         pods, rows = cast(dict[str, Pod], self._objects[Kind.POD]), self._pods
@@ -265,6 +297,10 @@ def _set(table: dict[str, T], key: str, value: T | None) -> None:
         table.pop(key, None)
     else:
         table[key] = value
+
+
+def _place(row: PodRow | None) -> tuple[str, str] | None:
+    return None if row is None else (row.node, row.uid)
 
 
 def _handed_up(pod: Pod | None, row: PodRow | None) -> HandedUp | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from fleet.domain import capacity, machines, picture
 from fleet.domain.attention import Concern
 from fleet.domain.objects import Node, Pod, seconds
-from fleet.domain.picture import NodeRow, PodRow, Resource
+from fleet.domain.picture import LabelsRow, NodeRow, PodRow, Resource
 
 # Reasons by what they do to the level of the node; the first that applies wins.
 LEVELS = (
@@ -17,6 +17,26 @@ LEVELS = (
     ("bad", {Concern.GPUS_MISSING, Concern.GPUS_WITHDRAWN, Concern.OVER_COMMITTED}),
     ("off", {Concern.NODE_TAINTED, Concern.CORDONED}),
 )
+
+# Annotations that only programs read, by the beginning of their names. Nor is a very long annotation for people.
+NOT_FOR_PEOPLE = (
+    "csi.volume.kubernetes.io/",
+    "kubeadm.alpha.kubernetes.io/",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "nfd.node.kubernetes.io/",
+    "node.alpha.kubernetes.io/ttl",
+    "volumes.kubernetes.io/",
+)
+LONGEST_ANNOTATION = 256
+
+
+def labels_row(node: Node) -> LabelsRow:
+    told = (
+        (name, text)
+        for name, text in node.metadata.annotations.items()
+        if len(text) <= LONGEST_ANNOTATION and not name.startswith(NOT_FOR_PEOPLE)
+    )
+    return LabelsRow(tuple(sorted(node.metadata.labels.items())), tuple(sorted(told)))
 
 
 def node_row(node: Node, pods: Iterable[tuple[Pod, PodRow]]) -> NodeRow:

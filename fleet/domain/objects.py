@@ -303,7 +303,7 @@ class Job(Object, frozen=True):
     status: JobStatus = JobStatus()
 
 
-# Traffic
+# Traffic, budgets and events
 
 
 class ServiceSpec(Part, frozen=True):
@@ -342,9 +342,6 @@ class EndpointSlice(Object, frozen=True):
     endpoints: tuple[Endpoint, ...] = ()
 
 
-# Budgets and events
-
-
 class BudgetSpec(Part, frozen=True):
     """`selector`: absent selects nothing, empty selects everything in the namespace (policy/v1)."""
 
@@ -371,6 +368,11 @@ class Series(Part, frozen=True):
     last_observed_time: datetime | None = None
 
 
+class Source(Part, frozen=True):  # who wrote an event
+    component: str = ""
+    host: str = ""  # the node, if a kubelet did
+
+
 class Occurrence(Object, frozen=True):
     """An Event of core/v1 (`Event` is what a followed kind reports)."""
 
@@ -383,6 +385,7 @@ class Occurrence(Object, frozen=True):
     first_timestamp: datetime | None = None
     last_timestamp: datetime | None = None
     series: Series | None = None
+    source: Source = Source()
     reporting_component: str = ""
 
     @property

@@ -208,6 +208,28 @@ class AttentionRow(Row, frozen=True):
     facts: tuple[tuple[str, str | int | float | None], ...] = ()  # (name, value) that the sentence of this kind uses
 
 
+class LabelsRow(Row, frozen=True):
+    """What a node's object is labelled with, sorted by name, and its annotations for people. Key: node name."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()  # without what programs keep for themselves (`nodes.NOT_FOR_PEOPLE`)
+
+
+class EventRow(Row, frozen=True):
+    """An Event about a node, or about a pod on it; the newest of each node. Key: the Event's "namespace/name"."""
+
+    node: str
+    kind: str  # of what it is about: Node or Pod
+    namespace: str
+    name: str
+    type: str = ""  # Normal, Warning
+    reason: str = ""
+    message: str = ""
+    count: int = 1
+    last_at: float | None = None  # in whole seconds
+    source: str = ""  # the component that wrote it
+
+
 class Snapshot(Struct, frozen=True):
     """All rows of one cluster at one moment, by key. Two snapshots of the same cluster state are equal."""
 
@@ -217,6 +239,8 @@ class Snapshot(Struct, frozen=True):
     pods: dict[str, PodRow]
     workloads: dict[str, WorkloadRow]
     attention: dict[str, AttentionRow]
+    labels: dict[str, LabelsRow] = {}
+    events: dict[str, EventRow] = {}
 
 
 TABLES: Mapping[str, type[Row]] = {
@@ -226,6 +250,8 @@ TABLES: Mapping[str, type[Row]] = {
     "pods": PodRow,
     "workloads": WorkloadRow,
     "attention": AttentionRow,
+    "labels": LabelsRow,
+    "events": EventRow,
 }
 
-EMPTY = Snapshot(fleet={}, products={}, nodes={}, pods={}, workloads={}, attention={})
+EMPTY = Snapshot(fleet={}, products={}, nodes={}, pods={}, workloads={}, attention={}, labels={}, events={})

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from django.test import Client
 
-from fleet.domain.picture import NodeRow, PodRow, WorkloadRow
+from fleet.domain.picture import EventRow, LabelsRow, NodeRow, PodRow, WorkloadRow
 from tests.dashboard.pictures import Writer, nodes
 
 pytestmark = [pytest.mark.db, pytest.mark.broker, pytest.mark.django_db]
@@ -29,7 +29,7 @@ def test_nodes_come_sorted_by_name_with_their_age(client, writer):
 
 def test_a_snapshot_holds_every_table(client, writer):
     answer = client.get("/api/v1/snapshot").json()
-    assert {"fleet", "products", "nodes", "pods", "workloads", "attention"} < set(answer)
+    assert {"fleet", "products", "nodes", "pods", "workloads", "attention", "labels", "events"} < set(answer)
     assert answer["fleet"]["gpus"] == 192
     assert answer["nodes"]["node-07"]["cells"] == "ffffffff"
 
@@ -45,6 +45,20 @@ def test_an_answer_costs_few_queries(client, writer, django_assert_max_num_queri
 
 def test_one_node(client, writer):
     assert client.get("/api/v1/nodes/node-03").json()["node"]["name"] == "node-03"
+
+
+def test_a_node_comes_with_its_labels_and_events(client, writer):
+    labels = {"node-01": LabelsRow((("pool", "train"),), (("example.org/reason", "fan"),))}
+    events = {
+        f"default/{name}": EventRow(node, "Node", "", node, reason=name, last_at=at)
+        for name, node, at in (("old", "node-01", 1.0), ("new", "node-01", 9.0), ("other", "node-02", 5.0))
+    }
+    writer.publish(msgspec.structs.replace(nodes(2), labels=labels, events=events))
+    answer = client.get("/api/v1/nodes/node-01").json()
+    assert answer["labels"] == {"pool": "train"}
+    assert answer["annotations"] == {"example.org/reason": "fan"}
+    assert [event["reason"] for event in answer["events"]] == ["new", "old"]
+    assert client.get("/api/v1/nodes/node-02").json()["labels"] == {}
 
 
 def problem(response, status: int) -> dict:

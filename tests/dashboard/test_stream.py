@@ -75,7 +75,16 @@ def test_a_snapshot_then_each_change(follow, writer):
     events = follow()
     assert events.response.headers["content-type"] == "text/event-stream"
     first = events.next("snapshot")
-    assert set(first["data"]["tables"]) == {"fleet", "products", "nodes", "pods", "workloads", "attention"}
+    assert set(first["data"]["tables"]) == {
+        "fleet",
+        "products",
+        "nodes",
+        "pods",
+        "workloads",
+        "attention",
+        "labels",
+        "events",
+    }
     assert first["id"] == f"{writer.version.epoch}-1"
     writer.publish(nodes(25))
     change = events.next("delta")

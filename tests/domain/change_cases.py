@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fleet.domain import changes
-from fleet.domain.picture import EMPTY, AttentionRow, NodeRow, PodRow, Snapshot, WorkloadRow
+from fleet.domain.picture import EMPTY, AttentionRow, EventRow, LabelsRow, NodeRow, PodRow, Snapshot, WorkloadRow
 from tests.domain import cluster
 from tests.domain.cluster import EPOCH_AT, node, owned_by, pod
 
@@ -77,6 +77,27 @@ CASES: dict[str, tuple[str, Snapshot, Snapshot]] = {
         snap(
             nodes=nodes(NodeRow("nœud-é", pool='推論 \u2028 "q" \\ </script> 🛰')),
             attention=concern(("by", "Zoë"), ("free", 8), ("part", 0.125), since_at=EPOCH_AT + 0.25),
+        ),
+    ),
+    "events": (
+        "An event happens again, another pushes out the oldest, and a label gets another value.",
+        snap(
+            labels={"node-01": LabelsRow((("pool", "train"), ("rack", "r1")), (("owner", "Zoë"),))},
+            events={
+                "lab/a.1": EventRow(
+                    "node-01", "Pod", "lab", "a", "Normal", "Started", "Started container", 1, EPOCH_AT
+                ),
+                "lab/a.2": EventRow("node-01", "Pod", "lab", "a", "Warning", "BackOff", "Back-off <b>", 3, EPOCH_AT),
+            },
+        ),
+        snap(
+            labels={"node-01": LabelsRow((("pool", "infer"), ("rack", "r1")))},
+            events={
+                "lab/a.2": EventRow(
+                    "node-01", "Pod", "lab", "a", "Warning", "BackOff", "Back-off <b>", 4, EPOCH_AT + 9
+                ),
+                "default/n.1": EventRow("node-01", "Node", "", "node-01", "Warning", "NodeNotReady", "", 1, None),
+            },
         ),
     ),
     "table-empties": (

@@ -155,6 +155,27 @@ def budget(name: str, selector: Mapping[str, Any] | None, namespace: str = "lab"
     return {"kind": "PodDisruptionBudget", "metadata": meta(name, namespace, **more), "spec": spec}
 
 
+def occurrence(
+    about: Mapping[str, Any], name: str = "e1", *, host: str = "", at: str = EPOCH, reason: str = "Started", **more: Any
+) -> dict[str, Any]:
+    """An Event about an object, as a kubelet (with its `host`) or a controller writes it. `more` are fields of it."""
+    metadata = about["metadata"]
+    fields = {"kind": about["kind"], **{key: metadata.get(key, "") for key in ("namespace", "name", "uid")}}
+    return {
+        "kind": "Event",
+        "metadata": meta(name, metadata.get("namespace") or "default"),
+        "involvedObject": fields,
+        "type": "Normal",
+        "reason": reason,
+        "message": f"{reason} it",
+        "source": {"component": "kubelet", "host": host} if host else {"component": "taint-eviction-controller"},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+        **more,
+    }
+
+
 def decoded(found: Mapping[str, Any]) -> kube.Object:
     return changed(found).object
 

@@ -11,7 +11,18 @@ from msgspec.structs import replace
 
 from fleet.domain import changes
 from fleet.domain.changes import Delta, Group, Screen, TableDelta, Version, View
-from fleet.domain.picture import EMPTY, TABLES, AttentionRow, FleetRow, NodeRow, PodRow, Snapshot, WorkloadRow
+from fleet.domain.picture import (
+    EMPTY,
+    TABLES,
+    AttentionRow,
+    EventRow,
+    FleetRow,
+    LabelsRow,
+    NodeRow,
+    PodRow,
+    Snapshot,
+    WorkloadRow,
+)
 from tests.domain import change_cases
 from tests.domain.picture_strategies import transitions
 
@@ -192,7 +203,24 @@ def test_the_fleets_view_has_no_pods_and_no_workloads() -> None:
     old = lab(BOUND, workloads=JOB)
     assert part(old, lab(replace(BOUND, restarts=1), workloads={}), FLEET) is None
     assert set(changes.rows(old, FLEET)) == {"fleet", "products", "nodes", "attention"}
-    assert set(changes.rows(old, NODE)) == {"fleet", "nodes", "pods", "workloads", "attention"}
+    assert set(changes.rows(old, NODE)) == {"fleet", "nodes", "pods", "workloads", "attention", "labels", "events"}
+
+
+def test_labels_and_events_reach_the_view_of_their_node_alone() -> None:
+    event = EventRow("node-01", "Pod", "lab", "p", reason="Started")
+    old = lab(labels={"node-01": LabelsRow()}, events={"lab/e": event, "lab/f": replace(event, node="node-02")})
+    new = lab(
+        labels={"node-01": LabelsRow((("a", "b"),)), "node-02": LabelsRow((("a", "b"),))},
+        events={"lab/e": replace(event, count=2), "lab/f": replace(event, node="node-02", count=2)},
+    )
+    found = part(old, new, NODE)
+    assert found is not None
+    assert {name: [group.ids for group in table.groups] for name, table in found.tables.items()} == {
+        "labels": [("node-01",)],
+        "events": [("lab/e",)],
+    }
+    for screen in (Screen.FLEET, Screen.WALL, Screen.WORKLOADS, Screen.WAITING, Screen.CLUSTERS):
+        assert part(old, new, View(screen)) is None
 
 
 def test_a_pod_that_gets_a_node_leaves_the_waiting_pods() -> None:

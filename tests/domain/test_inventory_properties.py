@@ -11,7 +11,7 @@ from fleet.domain.changes import Screen, View
 from fleet.domain.inventory import Inventory
 from fleet.domain.kube import Kind, Listed
 from fleet.domain.picture import EMPTY, Snapshot
-from tests.domain.cluster import EPOCH, KIND_OF, budget, changed, controller, deleted, node, owned_by, pod
+from tests.domain.cluster import EPOCH, KIND_OF, budget, changed, controller, deleted, node, occurrence, owned_by, pod
 
 Made = dict[str, Any]
 
@@ -69,7 +69,14 @@ BUDGETS = st.builds(
     st.sampled_from([None, {}, {"matchLabels": {"app": "web"}}]),
     st.sampled_from(["lab", "x"]),
 )
-OBJECTS = st.one_of(PODS, PODS, NODES, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, BUDGETS)
+OCCURRENCES = st.builds(
+    occurrence,
+    st.one_of(PODS, NODES, DEPLOYMENTS),
+    st.sampled_from(["e1", "e2", "e3"]),
+    host=st.sampled_from(["", "", "n1"]),
+    count=st.integers(1, 2),
+)
+OBJECTS = st.one_of(PODS, PODS, NODES, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, BUDGETS, OCCURRENCES)
 
 
 def key(found: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -157,3 +157,15 @@ def test_a_heartbeat_changes_nothing() -> None:
     later["status"]["conditions"][1]["lastHeartbeatTime"] = "2026-12-01T19:00:10Z"
     inventory.apply(cluster.changed(later))
     assert inventory.snapshot() is before
+
+
+def test_labels_and_annotations_for_people() -> None:
+    annotations = {
+        "example.org/reason": "fan 3 is being replaced",
+        "node.alpha.kubernetes.io/ttl": "0",
+        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+        "example.org/state": "x" * 257,
+    }
+    found = snapshot(node("n1", labels={"b": "2", "a": "1"}, annotations=annotations)).labels["n1"]
+    assert found.labels == (("a", "1"), ("b", "2"))
+    assert found.annotations == (("example.org/reason", "fan 3 is being replaced"),)

@@ -49,7 +49,7 @@ import { Words } from "./words.js";
  * @typedef {(root: HTMLElement, context: Context) => Ears} Behaviour
  */
 
-const TABLES = ["fleet", "products", "nodes", "pods", "workloads", "attention", "labels", "events", "gpus"];
+const TABLES = ["fleet", "products", "nodes", "pods", "workloads", "attention", "labels", "events", "labels", "events", "gpus"];
 
 /** @type {Record<string, Behaviour>} */
 const BEHAVIOURS = {

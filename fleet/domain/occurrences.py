@@ -1,0 +1,120 @@
+"""The Events of nodes and their pods, as rows: which belong to which node, and only the newest of each.
+
+Owns what is kept of the cluster's Events, and where an event belongs. Must not know anything else about nodes and pods. An event
+that newer ones have pushed out is forgotten: when those are deleted before their time, it does not come back.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fleet.domain.objects import Occurrence
+from fleet.domain.picture import EventRow
+from fleet.domain.tables import Join, Table
+
+MOST = 20  # of one node
+MOST_HOMELESS = 2_000  # about pods without a node, or gone
+LONGEST = 1_024  # characters of a message; longer ones break the API's own rule for new events
+
+NodeOf = Callable[[str, str], str]  # key and uid of a pod → the node it is bound to, or ""
+
+
+class _Kept(Struct, frozen=True, gc=False):
+    row: EventRow
+    pod: str  # key of the pod that says where it belongs; "" when the event says so itself
+    uid: str
+
+
+class Occurrences:
+    """Events by key. Rows are placed by `refresh`, since a pod's node may become known after its events."""
+
+    def __init__(self) -> None:
+        self.rows = Table[EventRow]()
+        self._kept: dict[str, _Kept] = {}
+        self._stale: set[str] = set()
+        self._of_pod = Join[str]()  # events by the pod that they wait for or follow
+        self._on_node = Join[str]()  # events by node
+        self._homeless: dict[str, None] = {}  # in the order in which they came
+
+    @property
+    def stale(self) -> bool:
+        return bool(self._stale)
+
+    def relist(self, found: Iterable[Occurrence]) -> None:
+        """The list is the whole truth."""
+        current = {one.key: one for one in found}
+        for key in self._kept.keys() - current.keys():
+            self.remove(key)
+        for one in current.values():
+            self.put(one)
+
+    def put(self, found: Occurrence) -> None:
+        kept = _kept(found)
+        if kept is not None and kept != self._kept.get(found.key):
+            self._kept[found.key] = kept
+            self._of_pod.put(found.key, (kept.pod,) if kept.pod else ())
+            self._stale.add(found.key)
+
+    def remove(self, key: str) -> None:
+        if self._kept.pop(key, None) is not None:
+            self._of_pod.put(key, ())
+            self._stale.add(key)
+
+    def pod_moved(self, pod: str) -> None:
+        """A pod of that key came, went, or got its node."""
+        self._stale.update(self._of_pod.members(pod))
+
+    def refresh(self, node_of: NodeOf) -> None:
+        stale, self._stale = self._stale, set()
+        nodes: set[str] = set()
+        for key in sorted(stale):
+            kept = self._kept.get(key)
+            node = (kept.row.node or node_of(kept.pod, kept.uid)) if kept else ""
+            nodes.add(node)
+            self._on_node.put(key, (node,) if node else ())
+            self.rows.put(key, replace(kept.row, node=node) if kept and node else None)
+            self._homeless.pop(key, None)
+            if kept and not node:
+                self._homeless[key] = None
+        for node in nodes - {""}:
+            self._forget(self._older(node))
+        self._forget(list(self._homeless)[: max(0, len(self._homeless) - MOST_HOMELESS)])
+
+    def _older(self, node: str) -> list[str]:
+        """Events of a node beyond the newest."""
+        return newest({key: self._kept[key].row for key in self._on_node.members(node)})[MOST:]
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            del self._kept[key]
+            self._homeless.pop(key, None)
+            self._of_pod.put(key, ())
+            self._on_node.put(key, ())
+            self.rows.put(key, None)
+
+
+def newest(rows: Mapping[str, EventRow]) -> list[str]:
+    """Keys in the order in which people read them; events without a time come last."""
+    return sorted(rows, key=lambda key: (-(rows[key].last_at or 0.0), key))
+
+
+def _kept(found: Occurrence) -> _Kept | None:
+    """None for what no node's page shows: events about anything but nodes and pods."""
+    about = found.involved_object
+    node = {"Node": about.name, "Pod": found.source.host}.get(about.kind)
+    if node is None:
+        return None
+    row = EventRow(
+        node=node,
+        kind=about.kind,
+        namespace=about.namespace,
+        name=about.name,
+        type=found.type,
+        reason=found.reason,
+        message=found.message[:LONGEST],
+        count=max(found.count, found.series.count if found.series else 0, 1),
+        last_at=None if found.last_at is None else float(int(found.last_at)),
+        source=found.reporting_component or found.source.component,
+    )
+    return _Kept(row, "" if node else f"{about.namespace}/{about.name}", about.uid)
