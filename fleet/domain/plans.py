@@ -1,7 +1,7 @@
 """A plan: what a dangerous action would do, what would be lost, which checks stand against it, and how it goes on.
 
 Owns the shapes that are shown before an action, stored with it and proved afterwards, and their digest. Must not decide anything:
-`guards` checks, `draining` chooses pods, `actions` says which steps a kind has. Words are the screens' job: tokens and facts only.
+`guards` checks, `draining` chooses pods, `actions` says which steps a kind has. Words are the screens' job: tokens and facts.
 
 Three values everywhere, as in `gpus`: a number, `NA` (nothing of that kind can be lost here), `None` (unknown, which is never 0).
 """
