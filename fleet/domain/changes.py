@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from fleet.domain.picture import TABLES, AttentionRow, EventRow, NodeRow, PodRow, Row, Snapshot
+from fleet.domain.picture import TABLES, AttentionRow, EventRow, GpuRow, NodeRow, PodRow, Row, Snapshot
 
 Tables = Mapping[str, Mapping[str, Row]]
-Placed = Mapping[str, PodRow] | Mapping[str, AttentionRow] | Mapping[str, EventRow]
+Placed = Mapping[str, PodRow] | Mapping[str, AttentionRow] | Mapping[str, EventRow] | Mapping[str, GpuRow]
 
 
 class Version(Struct, frozen=True, order=True):
@@ -247,6 +247,7 @@ def _node_rows(snapshot: Snapshot, node: str) -> dict[str, dict[str, Row]]:
         "attention": {key: row for key, row in snapshot.attention.items() if row.node == node},
         "labels": {key: row for key, row in snapshot.labels.items() if key == node},
         "events": {key: row for key, row in snapshot.events.items() if row.node == node},
+        "gpus": {key: row for key, row in snapshot.gpus.items() if row.node == node},
     }
 
 
@@ -260,6 +261,7 @@ def _node_tables(delta: Delta, node: str, old: Snapshot, new: Snapshot) -> dict[
         "attention": _placed_part(node, touched["attention"], old.attention, new.attention),
         "labels": _part(touched["labels"], old.labels, new.labels, {node}, {node}),
         "events": _placed_part(node, touched["events"], old.events, new.events),
+        "gpus": _placed_part(node, touched["gpus"], old.gpus, new.gpus),
     }
 
 

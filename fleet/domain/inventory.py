@@ -22,6 +22,7 @@ from fleet.domain.picture import (
     EMPTY,
     AttentionRow,
     FleetRow,
+    GpuRow,
     LabelsRow,
     NodeRow,
     PodRow,
@@ -73,6 +74,7 @@ class Inventory:
         self._attention = Table[AttentionRow]()
         self._labels = Table[LabelsRow]()
         self._occurrences = Occurrences()
+        self._gpus = Table[GpuRow]()
         self._snapshot = EMPTY
 
     @property
@@ -110,6 +112,7 @@ class Inventory:
             attention=self._attention.frozen(),
             labels=self._labels.frozen(),
             events=self._occurrences.rows.frozen(),
+            gpus=self._gpus.frozen(),
         )
         if any(getattr(found, name) is not getattr(self._snapshot, name) for name in found.__struct_fields__):
             self._snapshot = found

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from fleet.domain.gpus import Measure
+
 # One letter per cell of a node, so that a node's map is one short string and one change is one attribute.
 # Values are the `data-s` names of the visual language; digits 0-5 are busy with that many fifths of utilisation.
 CELL_STATES: Mapping[str, str] = {
@@ -73,6 +75,10 @@ class NodeRow(Row, frozen=True):
     physical: int | None = None  # GPUs in the machine, apart from slots; None unknown
     resources: tuple[Resource, ...] = ()
     measured: bool = False  # some source reads GPU health on this node
+    silent_since_at: float | None = None  # the source's last reading, when it has been silent for too long
+    planned: str = ""  # work that somebody has announced on its GPUs: driver-upgrade, mig-change; "" none
+    unheld_use: int = 0  # GPUs that a process uses although no pod holds them
+    idle_held: int = 0  # GPUs that pods hold and nothing uses
     gpu_workloads: tuple[str, ...] = ()  # names of workloads that hold GPUs here, largest first
     pods: int = 0  # bound and not finished
     conditions: tuple[Condition, ...] = ()
@@ -86,6 +92,77 @@ class NodeRow(Row, frozen=True):
     cuda: str = ""
     machine: str = ""  # instance type or GFD machine
     address: str = ""  # InternalIP
+
+
+class FindingRow(Row, frozen=True):
+    """One reason for a GPU's verdict, with where it was seen. Words are the screens' job: `rule` and `facts` only."""
+
+    rule: str  # token of `health`'s list of rules, or "xid-79"
+    source: str  # nvml, kernel-log, dcgm, kubernetes
+    state: str  # a DeviceState
+    action: str  # a GpuAction
+    since_at: float
+    seen_at: float  # its own age: evidence does not get younger because other evidence does
+    evidence: str = ""  # the log line, or the measurement: "remap_pending = 1"
+    facts: tuple[tuple[str, str | int | float | None], ...] = ()
+    instance: str = ""  # UUID of the MIG instance that it concerns; "" the whole GPU
+    soft: bool = False  # at the next convenience: work may go on
+
+
+class InstanceRow(Row, frozen=True):
+    """One MIG instance of a GPU."""
+
+    uuid: str
+    profile: str = ""
+    state: str = "ok"
+    memory_total_mib: Measure = None
+    memory_used_mib: Measure = None
+    pods: tuple[str, ...] = ()  # keys of pods that it is assigned to, or that use it
+
+
+class GpuRow(Row, frozen=True):
+    """One physical GPU as its source measured it, rounded as screens show it. Key: its UUID; "node/pci" while the driver does
+    not say the UUID. `read_at` changes with every reading, so only views of its own node carry this table."""
+
+    node: str
+    index: int
+    uuid: str = ""
+    pci: str = ""
+    name: str = ""
+    serial: str = ""
+    state: str = "unknown"  # a DeviceState
+    action: str = "none"  # a GpuAction
+    reason: str = ""  # rule of the finding that decides; "" ok
+    level: str = ""  # "", warn, bad, off
+    soft: bool = False
+    since_at: float | None = None  # since when it has been in this state
+    read_at: float | None = None  # its last good reading
+    findings: tuple[FindingRow, ...] = ()  # the deciding one first
+    utilization_pct: Measure = None
+    memory_used_mib: Measure = None  # apart from what the driver reserves, if it can tell
+    memory_total_mib: Measure = None
+    memory_reserved_mib: Measure = None  # NA: `memory_used_mib` includes it
+    temperature_c: Measure = None
+    memory_temperature_c: Measure = None
+    power_w: Measure = None
+    power_limit_w: Measure = None
+    sm_clock_mhz: Measure = None
+    clock_reasons: tuple[str, ...] = ()  # tokens: idle, power-cap, thermal-hw …
+    ecc_corrected: Measure = None
+    ecc_uncorrected: Measure = None
+    remap: tuple[Measure, Measure, Measure, Measure] = (
+        None,
+        None,
+        None,
+        None,
+    )  # corrected, uncorrected, pending, failure
+    nvlinks: tuple[Measure, Measure] = (None, None)  # active, all
+    pcie: tuple[Measure, Measure] = (None, None)  # generation, width
+    pods: tuple[str, ...] | None = None  # keys of the pods that it is assigned to; None: not known
+    users: int | None = None  # processes that use it; None: not known
+    strangers: int = 0  # those of them that are in no pod
+    idle_since_at: float | None = None  # assigned, and not used since
+    instances: tuple[InstanceRow, ...] = ()
 
 
 class PodRow(Row, frozen=True):
@@ -241,6 +318,7 @@ class Snapshot(Struct, frozen=True):
     attention: dict[str, AttentionRow]
     labels: dict[str, LabelsRow] = {}
     events: dict[str, EventRow] = {}
+    gpus: dict[str, GpuRow] = {}
 
 
 TABLES: Mapping[str, type[Row]] = {
@@ -252,6 +330,7 @@ TABLES: Mapping[str, type[Row]] = {
     "attention": AttentionRow,
     "labels": LabelsRow,
     "events": EventRow,
+    "gpus": GpuRow,
 }
 
-EMPTY = Snapshot(fleet={}, products={}, nodes={}, pods={}, workloads={}, attention={}, labels={}, events={})
+EMPTY = Snapshot(fleet={}, products={}, nodes={}, pods={}, workloads={}, attention={}, labels={}, events={}, gpus={})

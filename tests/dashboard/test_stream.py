@@ -84,6 +84,7 @@ def test_a_snapshot_then_each_change(follow, writer):
         "attention",
         "labels",
         "events",
+        "gpus",
     }
     assert first["id"] == f"{writer.version.epoch}-1"
     writer.publish(nodes(25))

@@ -203,7 +203,16 @@ def test_the_fleets_view_has_no_pods_and_no_workloads() -> None:
     old = lab(BOUND, workloads=JOB)
     assert part(old, lab(replace(BOUND, restarts=1), workloads={}), FLEET) is None
     assert set(changes.rows(old, FLEET)) == {"fleet", "products", "nodes", "attention"}
-    assert set(changes.rows(old, NODE)) == {"fleet", "nodes", "pods", "workloads", "attention", "labels", "events"}
+    assert set(changes.rows(old, NODE)) == {
+        "fleet",
+        "nodes",
+        "pods",
+        "workloads",
+        "attention",
+        "labels",
+        "events",
+        "gpus",
+    }
 
 
 def test_labels_and_events_reach_the_view_of_their_node_alone() -> None:
