@@ -348,6 +348,7 @@ class BudgetSpec(Part, frozen=True):
     selector: LabelSelector | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str = ""  # "" is IfHealthyBudget
 
 
 class BudgetStatus(Part, frozen=True):
@@ -356,6 +357,7 @@ class BudgetStatus(Part, frozen=True):
     current_healthy: int = 0
     desired_healthy: int = 0
     expected_pods: int = 0
+    disrupted_pods: dict[str, datetime] = {}  # evicted, and not known to be gone yet
 
 
 class Budget(Object, frozen=True):
