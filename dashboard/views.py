@@ -21,6 +21,7 @@ from dashboard.panels import clusters as clusters_panel
 from dashboard.panels import fleet as fleet_panel
 from dashboard.panels import help as help_panel
 from dashboard.panels import node as node_panel
+from dashboard.panels import records as records_panel
 from dashboard.panels import search as search_panel
 from dashboard.panels import waiting as waiting_panel
 from dashboard.panels import wall as wall_panel
@@ -29,7 +30,7 @@ from dashboard.panels import zoom as zoom_panel
 from dashboard.panels.zoom import Filter, Zoom
 from fleet.domain import changes
 from fleet.domain.changes import Screen, View
-from fleet.domain.picture import EMPTY, FleetRow, NodeRow
+from fleet.domain.picture import EMPTY, FleetRow, LabelsRow, NodeRow
 
 ZOOM_COOKIE = "vigie-zoom"
 YEAR_S = 31_536_000
@@ -114,6 +115,8 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
     if row is None:
         return page(request, "no-node.html", cluster, {"name": node}, status=404)
     pods = [(key, pod) for key, pod in published.snapshot.pods.items() if pod.node == node]
+    labels = published.snapshot.labels.get(node, LabelsRow())
+    happened = {key: event for key, event in published.snapshot.events.items() if event.node == node}
     own = {key: entry for key, entry in published.snapshot.attention.items() if entry.node == node}
     return page(
         request,
@@ -129,7 +132,8 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "summary": attention.summary(own),
             "card": fleet_panel.card(row),
             "hardware": node_panel.hardware(row),
-            "tables": node_panel.tables(row, pods),
+            "tables": node_panel.tables(row, pods) | records_panel.tables(labels, happened),
+            "label_counts": records_panel.label_counts(labels),
             "pod_counts": node_panel.pod_counts(pod for _, pod in pods),
             "counts": fleet_panel.counts(row),
             "facts": node_panel.facts(row),

@@ -1,6 +1,6 @@
 """The Node page: state, resources, pods, conditions and facts of one machine.
 
-Owns which facts of the picture are shown where and in which order. Must not hold wording (patterns.py) or rules about machines.
+Owns which facts of the picture are shown where and in which order. Must not hold wording (node_patterns.py) or rules.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -167,7 +167,7 @@ def _slot(first: int, last: int, state: str, resource: str, holder: Holder) -> R
         "slot-state": say(f"state.{state}"),
         "held-by": holder[1].name if holder else "–",
     }
-    return Row(str(first), "bad" if state == "failed" else "", cells, small)
+    return Row(str(first), "bad" if state == "failed" else "", cells, small, nil=() if holder else ("held-by",))
 
 
 def pods(rows: Iterable[tuple[str, PodRow]]) -> list[Row]:

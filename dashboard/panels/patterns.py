@@ -4,23 +4,10 @@ Owns wording only. One count per pattern, named `n`; sentences with several coun
 spaces are no-break spaces, literally, since the tools that collect message ids do not read escapes.
 """
 
-from dataclasses import dataclass
-
 from django.utils.translation import gettext_noop as _
 
-
-@dataclass(frozen=True, slots=True)
-class Many:
-    """A pattern with a singular and a plural, chosen by the value `n`."""
-
-    one: str
-    other: str
-
-
-Patterns = dict[str, str | Many]
-
-# Named so that `makemessages` finds both forms.
-ngettext = Many
+from dashboard.panels.node_patterns import NODE
+from dashboard.panels.plurals import Patterns, ngettext
 
 STATES: Patterns = {
     "state.busy": _("Busy"),
@@ -115,67 +102,6 @@ CARDS: Patterns = {
     "card.node-tainted-short": _("Tainted"),
     "card.cordoned": _("Cordoned {age}"),
     "card.cordoned-short": _("Cordoned"),
-}
-
-NODE: Patterns = {
-    "node.ready": _("Ready"),
-    "node.not-measured": _("health not measured"),
-    "node.fine": _("Nothing about this node needs attention."),
-    "node.hardware": _("{count} × {product}"),
-    "node.gpu": _("GPU"),
-    "node.gpus-unknown": _("number of physical GPUs unknown"),
-    "node.gib": _("{n} GiB"),
-    "node.over": ngettext("{n} over-committed", "{n} over-committed"),
-    "node.withdrawn": ngettext("{n} withdrawn", "{n} withdrawn"),
-    "node.closed": ngettext("{n} not allocated, closed for new pods", "{n} not allocated, closed for new pods"),
-    "node.shared": _("several slots share one GPU"),
-    "node.mig": _("MIG instances"),
-    "node.ready-of": _("{ready} / {total}"),
-    "node.team": _("team {team}"),
-    "node.claims": ngettext("+ {n} DRA claim", "+ {n} DRA claims"),
-    "node.own-pods": ngettext("{n} belongs to the node", "{n} belong to the node"),
-    "pods": ngettext("{n} pod", "{n} pods"),
-    "none": _("none"),
-    "yes": _("yes"),
-    "no": _("no"),
-    "not-applicable": _("not applicable"),
-    "table.resources": _("GPU resources of this node, in slots"),
-    "table.slots": _("Slots of this node, in slot order"),
-    "column.slot": _("Slot"),
-    "column.slot-state": _("Slot state"),
-    "column.held-by": _("Held by"),
-    "table.pods": _("Pods on this node"),
-    "table.conditions": _("Conditions that the kubelet reports"),
-    "column.resource": _("Resource"),
-    "column.capacity": _("Capacity"),
-    "column.allocatable": _("Allocatable"),
-    "column.allocated": _("Allocated"),
-    "column.free": _("Free"),
-    "column.note": _("Notes"),
-    "column.pod": _("Pod"),
-    "column.gpus": _("GPUs"),
-    "column.status": _("Status"),
-    "column.ready": _("Ready"),
-    "column.restarts": _("Restarts"),
-    "column.grace": _("Grace"),
-    "column.budget": _("Disruption budget"),
-    "column.empty-dir": _("emptyDir"),
-    "column.age": _("Age"),
-    "column.type": _("Condition"),
-    "column.reason": _("Reason"),
-    "column.since": _("Since"),
-    "fact.place": _("Pool / zone"),
-    "fact.memory": _("Memory per GPU"),
-    "fact.machine": _("Machine"),
-    "fact.address": _("Address"),
-    "fact.driver": _("Driver"),
-    "fact.cuda": _("CUDA"),
-    "fact.kubelet": _("Kubelet"),
-    "fact.runtime": _("Runtime"),
-    "fact.kernel": _("Kernel"),
-    "fact.os": _("Operating system"),
-    "fact.created": _("Joined"),
-    "fact.taints": _("Taints"),
 }
 
 WORKLOADS: Patterns = {

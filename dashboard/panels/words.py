@@ -18,7 +18,8 @@ from django.utils.translation import gettext as translate
 from django.utils.translation import gettext_noop
 from django.utils.translation import ngettext as translate_many
 
-from dashboard.panels.patterns import MESSAGES, Many
+from dashboard.panels.patterns import MESSAGES
+from dashboard.panels.plurals import Many
 
 SEPARATOR = " · "
 SERVER_ONLY = ("help.", "search.")  # said by pages that are not live

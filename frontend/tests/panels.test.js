@@ -7,6 +7,7 @@ import { test } from "node:test";
 import * as attention from "../static/js/panels/attention.js";
 import * as fleet from "../static/js/panels/fleet.js";
 import * as node from "../static/js/panels/node.js";
+import * as records from "../static/js/panels/records.js";
 import * as waiting from "../static/js/panels/waiting.js";
 import * as workloads from "../static/js/panels/workloads.js";
 import * as zoom from "../static/js/panels/zoom.js";
@@ -92,6 +93,8 @@ function nodeSaid({ tables, node: name }, told) {
   const row = tables.nodes[name];
   const here = Object.fromEntries(Object.entries(tables.pods).filter(([, pod]) => pod.node === name));
   const own = Object.fromEntries(Object.entries(tables.attention).filter(([, entry]) => entry.node === name));
+  const labels = tables.labels[name] ?? { labels: [], annotations: [] };
+  const happened = Object.fromEntries(Object.entries(tables.events).filter(([, event]) => event.node === name));
   const all = (values) => Object.fromEntries(Object.entries(values).map(([key, value]) => [key, told(value)]));
   return {
     tags: node.tags(row).map((tag) => [tag.id, tag.level, tag.glyph, told(tag.words)]),
@@ -102,6 +105,8 @@ function nodeSaid({ tables, node: name }, told) {
     tables: Object.fromEntries(Object.entries({
       resources: node.resources(row), slots: node.slots(row, here), pods: node.pods(here), conditions: node.conditions(row),
     }).map(([name, found]) => [name, rowsSaid(found, told)])),
+    records: { events: rowsSaid(records.events(happened), told), labels: rowsSaid(records.labelRows(labels), told) },
+    label_counts: told(records.labelCounts(labels)),
     facts: all(node.facts(row)),
   };
 }

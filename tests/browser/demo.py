@@ -10,7 +10,9 @@ from fleet.domain.picture import (
     CELL_STATES,
     AttentionRow,
     Condition,
+    EventRow,
     FleetRow,
+    LabelsRow,
     NodeRow,
     PodRow,
     ProductRow,
@@ -256,7 +258,38 @@ def snapshot(now: float = NOW) -> Snapshot:
         pods=pods(rows, now),
         workloads={f"Deployment/ml/{name}": workload(name, rows, now) for name in names} | others(now),
         attention=attention(now),
+        labels={row.name: labels(row) for row in rows.values()},
+        events=events(now),
     )
+
+
+def labels(row: NodeRow) -> LabelsRow:
+    """As many as GPU nodes have, and two annotations on the node that is being emptied."""
+    found = {
+        "beta.kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": row.name,
+        "node-role.kubernetes.io/gpu": "",
+        "node.example.org/pool": row.pool,
+        "nvidia.com/gpu.count": "8",
+        "nvidia.com/gpu.memory": str(row.memory_mib),
+        "nvidia.com/gpu.product": row.product_name,
+        "topology.kubernetes.io/zone": row.zone,
+        **{f"feature.node.kubernetes.io/cpu-cpuid.AVX512VP2INTERSECT-{i:02}": "true" for i in range(12)},
+    }
+    told = (("example.org/reason", "GPU 5 waits for a row remap"),) if row.name == "node-07" else ()
+    return LabelsRow(tuple(sorted(found.items())), told)
+
+
+def events(now: float) -> dict[str, EventRow]:
+    """What happened on node-07."""
+    failed = "Readiness probe failed: HTTP probe failed with statuscode: 503"
+    rows = (
+        EventRow("node-07", "Node", "", "node-07", "Normal", "NodeNotSchedulable",
+                 "Node node-07 status is now: NodeNotSchedulable", 1, now - 540, "kubelet"),
+        EventRow("node-07", "Pod", "ml", "diffusion-xl-ft-07", "Warning", "Unhealthy", failed, 7, now - 61, "kubelet"),
+        EventRow("node-07", "Pod", "ml", "speech-enc-1b-07", "Normal", "Started", "Started it", 1, now - 7_200, "kubelet"),
+    )  # fmt: skip
+    return {f"{row.namespace or 'default'}/{row.name}.{i}": row for i, row in enumerate(rows)}
 
 
 def now() -> Snapshot:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
-from fleet.domain.picture import PodRow
+from fleet.domain.picture import EventRow, LabelsRow, PodRow
 from tests.browser import demo
 
 FOCUSED = """() => {
@@ -140,6 +140,33 @@ def test_the_node_page_follows_its_pods_and_its_conditions(visit, shown):
     expect(crashing.locator("[data-c=restarts]")).to_have_text("5")
     expect(pods.first.locator("[data-c=grace]")).to_have_text("unknown")
     expect(page.locator("[data-live-told=people]")).to_have_text("3 pods")
+
+
+def test_the_node_page_follows_its_events_and_labels(visit, shown):
+    visitor = visit()
+    visitor.enter()
+    page = visitor.open("nodes/node-07/")
+    events, labels = (page.locator(f"[data-live-rows={name}] tbody tr") for name in ("events", "labels"))
+    expect(events).to_have_count(3)
+    expect(events.nth(0)).to_contain_text("Readiness probe failed")
+    expect(labels.nth(0)).to_be_hidden()
+    page.locator(".folded summary").click()
+    expect(labels.nth(0)).to_contain_text("GPU 5 waits for a row remap")
+    before = shown.snapshot
+    started = EventRow(
+        "node-07", "Pod", "ml", "new-0", "Normal", "Pulled", "<b>Image</b> is here", 1, time.time(), "kubelet"
+    )
+    elsewhere = msgspec.structs.replace(started, node="node-08")
+    happened = {**before.events, "ml/new-0.1": started, "ml/new-1.1": elsewhere}
+    told = LabelsRow((("rack", "r" * 63),))
+    shown.show(demo.replaced(before, events=happened, labels={**before.labels, "node-07": told}))
+    expect(events).to_have_count(4)
+    expect(events.nth(0)).to_contain_text("<b>Image</b> is here")
+    expect(labels).to_have_count(1)
+    expect(labels).to_contain_text("r" * 63)
+    expect(page.locator("[data-live-told=labels]")).to_have_text("1 label")
+    shown.show(demo.replaced(shown.snapshot, events={"ml/new-1.1": elsewhere}))
+    expect(page.get_by_text("No event that Vigie can read.")).to_be_visible()
 
 
 def test_the_node_page_says_when_its_node_has_gone(visit, shown):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from django.utils import timezone, translation
 
-from dashboard.panels import attention, fleet, node, waiting, words, workloads
+from dashboard.panels import attention, fleet, node, records, waiting, words, workloads
 from dashboard.panels.tables import Row
 from dashboard.panels.zoom import Filter
 from fleet.domain import changes
@@ -23,7 +23,9 @@ from fleet.domain.picture import (
     CELL_STATES,
     AttentionRow,
     Condition,
+    EventRow,
     FleetRow,
+    LabelsRow,
     NodeRow,
     PodRow,
     ProductRow,
@@ -122,6 +124,14 @@ def odd() -> Snapshot:
         pods=pods | waits,
         workloads={f"{w.kind}/{w.namespace}/{w.name}": w for w in owners},
         attention={f"{row.kind}:{row.subject}": row for row in entries},
+        labels={"n10": LabelsRow((("example.org/long", "x" * 63), ("node-role.kubernetes.io/gpu", "")))},
+        events={
+            "default/n10.1": EventRow(
+                "n10", "Node", "", "n10", "Warning", "NodeNotReady", "<b>", 7, demo.NOW - 61, "kubelet"
+            ),
+            "default/n10.2": EventRow("n10", "Node", "", "n10", "Normal", "Starting"),
+            "ml/b-9.1": EventRow("n10", "Pod", "ml", "b-9", "Normal", "Scheduled", "Assigned", last_at=demo.NOW - 61),
+        },
     )
 
 
@@ -240,6 +250,8 @@ def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
     row = snapshot.nodes[name]
     pods = [(key, pod) for key, pod in snapshot.pods.items() if pod.node == name]
     own = {key: entry for key, entry in snapshot.attention.items() if entry.node == name}
+    labels = snapshot.labels.get(name, LabelsRow())
+    happened = {key: event for key, event in snapshot.events.items() if event.node == name}
     return {
         "tags": [[t.id, t.level, t.glyph, told(t.words)] for t in node.tags(row)],
         "summary": told(attention.summary(own)),
@@ -247,6 +259,8 @@ def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "counts": told(fleet.counts(row)),
         "pod_counts": [told(text) for text in node.pod_counts(pod for _, pod in pods)],
         "tables": {key: [row_said(r) for r in table.rows] for key, table in node.tables(row, pods).items()},
+        "records": {key: [row_said(r) for r in table.rows] for key, table in records.tables(labels, happened).items()},
+        "label_counts": told(records.label_counts(labels)),
         "facts": {fact.id: told(fact.words) for fact in node.facts(row)},
     }
 

@@ -194,6 +194,9 @@ def test_the_node_page_says_what_is_there(get):
         "5 busy · 3 cordoned",
         "KubeletReady",
         "10.20.0.7",
+        "Readiness probe failed",
+        "GPU 5 waits for a row remap",
+        "20 labels · 1 annotation",
     ):
         assert words in html, words
 

@@ -13,7 +13,8 @@ from django.utils import timezone, translation
 
 from dashboard.panels import attention, fleet, node, words, zoom
 from dashboard.panels.order import natural
-from dashboard.panels.patterns import MESSAGES, Many
+from dashboard.panels.patterns import MESSAGES
+from dashboard.panels.plurals import Many
 from dashboard.panels.words import Age, say
 from dashboard.panels.zoom import TROUBLE, Filter, Zoom
 from fleet.domain.attention import Concern

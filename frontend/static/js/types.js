@@ -23,9 +23,13 @@
  *   waiting_since_at: number | null, waiting_gpus: number, claims: number, cells: [string, number][]}} FleetRow
  * @typedef {{kind: string, level: string, rank: number, subject: string, node: string, since_at: number | null,
  *   facts: [string, string | number | null][]}} AttentionRow
+ * @typedef {{labels: [string, string][], annotations: [string, string][]}} LabelsRow
+ * @typedef {{node: string, kind: string, namespace: string, name: string, type: string, reason: string, message: string,
+ *   count: number, last_at: number | null, source: string}} EventRow
  *
  * @typedef {{fleet: Record<string, FleetRow>, products: Record<string, ProductRow>, nodes: Record<string, NodeRow>,
- *   pods: Record<string, PodRow>, workloads: Record<string, WorkloadRow>, attention: Record<string, AttentionRow>}} Tables
+ *   pods: Record<string, PodRow>, workloads: Record<string, WorkloadRow>, attention: Record<string, AttentionRow>,
+ *   labels: Record<string, LabelsRow>, events: Record<string, EventRow>}} Tables
  *
  * @typedef {[number, number]} Version  epoch and number
  * @typedef {{ids: string[], set: Record<string, unknown[]>}} Group

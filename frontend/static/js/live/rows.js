@@ -3,6 +3,7 @@
  * order is put right afterwards.
  */
 import { conditions, pods, resources, slots } from "../panels/node.js";
+import { events, labelRows } from "../panels/records.js";
 import * as waiting from "../panels/waiting.js";
 import * as workloads from "../panels/workloads.js";
 import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
@@ -16,6 +17,8 @@ const ROWS = {
   slots: ({ nodes, pods: held }, name) => (nodes[name] ? slots(nodes[name], held) : null),
   pods: (tables) => pods(tables.pods),
   conditions: ({ nodes }, name) => (nodes[name] ? conditions(nodes[name]) : null),
+  events: (tables) => events(tables.events),
+  labels: ({ labels }, name) => (labels[name] ? labelRows(labels[name]) : null),
   workloads: (tables) => workloads.rows(tables.workloads, workloads.choice(new URLSearchParams(location.search))),
   waiting: (tables) => waiting.rows(tables.pods, tables.nodes),
 };

@@ -135,7 +135,7 @@ function slot({ first, last, holder }, start, resource, state) {
     "slot-state": say(`state.${state}`),
     "held-by": holder ? holder.name : "–",
   };
-  return { key: String(from), level: state === "failed" ? "bad" : "", cells, small };
+  return { key: String(from), level: state === "failed" ? "bad" : "", cells, small, nil: holder ? [] : ["held-by"] };
 }
 
 /**
