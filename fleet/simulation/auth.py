@@ -18,6 +18,9 @@ from fleet.simulation.store import Store
 Object = dict[str, Any]
 
 ACCEPTED_S = 10.0  # how long a service account's token is not looked at again
+AUDIENCE = "https://kubernetes.default.svc.cluster.local"  # the API server itself
+NO_SUCH_TOKEN = "token lookup failed"  # noqa: S105 -- the server's words
+EXPIRED, INVALIDATED = "service account token has expired", "service account token has been invalidated"
 NOBODY_NAMED = "requested [{Group  %s}] without impersonating a user"
 
 
@@ -78,12 +81,34 @@ def service_account(namespace: str, name: str, uid: str = "") -> User:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """The pod that a token is for, and where it runs; the token is worth nothing without it."""
+
+    namespace: str
+    pod: str
+    pod_uid: str
+    node: str = ""
+    node_uid: str = ""
+
+    def extra(self) -> dict[str, list[str]]:
+        """As a review tells of it, since Kubernetes 1.32 with the node."""
+        told = {"pod-name": self.pod, "pod-uid": self.pod_uid, "node-name": self.node, "node-uid": self.node_uid}
+        return {f"authentication.kubernetes.io/{k}": [v] for k, v in sorted(told.items()) if v}
+
+
+@dataclass(frozen=True)
 class Token:
     """`account`: key of the service account that it stands for, empty for people. Times as of the cluster's clock."""
 
     user: User
     account: str = ""
     expires_at: float = float("inf")
+    audiences: tuple[str, ...] = (AUDIENCE,)
+    bound: Bound | None = None
+
+
+class BadTokenError(Exception):
+    """A token that is not good; the text says why, in the server's words."""
 
 
 class Auth:
@@ -99,13 +124,22 @@ class Auth:
         """A new token for a user (or the given one)."""
         return self._keep(Token(user), token)
 
-    def issue_for_account(self, namespace: str, name: str, lifetime_s: float = float("inf")) -> str:
+    def issue_for_account(
+        self,
+        namespace: str,
+        name: str,
+        lifetime_s: float = float("inf"),
+        audiences: tuple[str, ...] = (AUDIENCE,),
+        bound: Bound | None = None,
+    ) -> str:
         """A new token of a service account; ApiError 404."""
         uid = self._store.get("serviceaccounts", namespace, name)["metadata"]["uid"]
         user = service_account(namespace, name, uid)
-        credential = {"authentication.kubernetes.io/credential-id": [f"JTI={uuid.uuid4()}"]}
+        extra = {"authentication.kubernetes.io/credential-id": [f"JTI={uuid.uuid4()}"]}
+        if bound is not None:
+            extra |= bound.extra()
         expires_at = self._store.clock.now() + lifetime_s
-        return self._keep(Token(replace(user, extra=credential), f"{namespace}/{name}", expires_at))
+        return self._keep(Token(replace(user, extra=extra), f"{namespace}/{name}", expires_at, audiences, bound))
 
     def _keep(self, made: Token, token: str = "") -> str:
         token = token or secrets.token_urlsafe(24)
@@ -116,21 +150,45 @@ class Auth:
         del self._tokens[token]
 
     def user_of(self, token: str) -> User | None:
-        """Whose token it is; None for an unknown, expired or orphaned one.
+        """Who speaks to the API server with it; None for an unknown, expired or orphaned one, or one that is for others.
 
         What was accepted stays accepted for ACCEPTED_S, also when its service account has gone meanwhile.
         """
-        known = self._tokens.get(token)
-        if known is None or not known.account:
-            return known.user if known else None
-        now = self._store.clock.now()
-        if now < self._accepted_until.get(token, 0.0):
-            return known.user
-        account = self._store.shelf("serviceaccounts").records.get(known.account)
-        if now >= known.expires_at or account is None or account.object["metadata"]["uid"] != known.user.uid:
+        try:
+            return self.review(token, (AUDIENCE,))[0]
+        except BadTokenError:
             return None
-        self._accepted_until[token] = now + ACCEPTED_S
-        return known.user
+
+    def review(self, token: str, audiences: tuple[str, ...]) -> tuple[User, tuple[str, ...]]:
+        """Whose token it is, and for which of `audiences` it is meant; BadTokenError."""
+        known = self._tokens.get(token)
+        if known is None:
+            raise BadTokenError(NO_SUCH_TOKEN)
+        meant = tuple(a for a in audiences if a in known.audiences)
+        if not known.account:
+            if not meant:  # people's tokens are for the API server only
+                raise BadTokenError(NO_SUCH_TOKEN)
+            return known.user, meant
+        if not meant:
+            asked, own = (f"[{' '.join(_quoted(a) for a in some)}]" for some in (audiences, known.audiences))
+            raise BadTokenError(f"token audiences {own} is invalid for the target audiences {asked}")
+        now = self._store.clock.now()
+        if now >= self._accepted_until.get(token, 0.0):
+            self._check_alive(known, now)
+            self._accepted_until[token] = now + ACCEPTED_S
+        return known.user, meant
+
+    def _check_alive(self, known: Token, now: float) -> None:
+        """BadTokenError for one that has expired, or whose account or pod is gone."""
+        account = self._store.shelf("serviceaccounts").records.get(known.account)
+        if account is None or account.object["metadata"]["uid"] != known.user.uid:
+            raise BadTokenError(INVALIDATED)
+        if now >= known.expires_at:
+            raise BadTokenError(EXPIRED)
+        if known.bound is not None:
+            pod = self._store.shelf("pods").records.get(f"{known.bound.namespace}/{known.bound.pod}")
+            if pod is None or pod.object["metadata"]["uid"] != known.bound.pod_uid:
+                raise BadTokenError(INVALIDATED)
 
     def authenticate(self, headers: dict[str, str]) -> User:
         """The caller, before impersonation; ApiError 401 for a token that is not good."""
@@ -185,6 +243,10 @@ class Auth:
         key = ref["name"] if cluster_wide else f"{binding['metadata']['namespace']}/{ref['name']}"
         record = self._store.shelf("clusterroles" if cluster_wide else "roles").records.get(key)
         return tuple(record.object.get("rules") or ()) if record else ()
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 def _account(name: str) -> tuple[str, str] | tuple[()]:

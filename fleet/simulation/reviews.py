@@ -6,14 +6,12 @@ Owns their bodies. Must not decide rights; Auth does.
 import uuid
 from typing import Any
 
-from fleet.simulation.auth import Attempt, Auth, User
+from fleet.simulation.auth import AUDIENCE, Attempt, Auth, BadTokenError, Bound, User
 from fleet.simulation.bootstrap_roles import MASTERS
-from fleet.simulation.refusals import ApiError, Cause, invalid
+from fleet.simulation.refusals import ApiError, Cause, bad_request, invalid
 from fleet.simulation.store import Store, timestamp
 
 Object = dict[str, Any]
-
-AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 
 
 def attempt_of(spec: Object) -> Attempt:
@@ -66,20 +64,20 @@ def myself(user: User, now: float) -> Object:
 
 
 def token(auth: Auth, body: Object) -> Object:
-    """TokenReview: whose token it is, for those who ask on a client's behalf."""
+    """TokenReview: whose token it is and for whom, for those who ask on a client's behalf."""
     spec = body.get("spec") or {}
-    user = auth.user_of(spec.get("token", ""))
-    status: Object = {"authenticated": True, "user": user.info()} if user else {"user": {}}
-    if user:
-        status["audiences"] = spec.get("audiences") or [AUDIENCE]
+    try:
+        user, meant = auth.review(spec.get("token", ""), tuple(spec.get("audiences") or (AUDIENCE,)))
+    except BadTokenError as error:
+        status: Object = {"user": {}, "error": f"[invalid bearer token, {error}]"}
     else:
-        status["error"] = "[invalid bearer token, token lookup failed]"
+        status = {"authenticated": True, "user": user.info(), "audiences": list(meant)}
     head = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}}
     return {**head, "spec": spec, "status": status}
 
 
 def token_request(auth: Auth, store: Store, namespace: str, name: str, body: Object) -> Object:
-    """A token for a service account (TokenRequest); ApiError 404, 422."""
+    """A token for a service account (TokenRequest); ApiError 400, 404, 409, 422."""
     store.get("serviceaccounts", namespace, name)
     spec = body.get("spec") or {}
     lifetime_s = spec.get("expirationSeconds", 3600)
@@ -88,13 +86,37 @@ def token_request(auth: Auth, store: Store, namespace: str, name: str, body: Obj
         cause = Cause("spec.expirationSeconds", f"Invalid value: {lifetime_s}: {why}")
         raise invalid("TokenRequest.authentication.k8s.io", name, [cause])
     now = store.clock.now()
-    issued = auth.issue_for_account(namespace, name, lifetime_s)
+    audiences, reference = spec.get("audiences") or [AUDIENCE], spec.get("boundObjectRef")
+    bound = _bound(store, namespace, name, reference) if reference else None
+    issued = auth.issue_for_account(namespace, name, lifetime_s, tuple(audiences), bound)
     identity = {"name": name, "namespace": namespace, "uid": str(uuid.uuid4())}
     metadata = {**identity, "creationTimestamp": timestamp(now)}
-    shown = {"audiences": spec.get("audiences") or [AUDIENCE], "expirationSeconds": lifetime_s}
+    shown = {"audiences": audiences, "expirationSeconds": lifetime_s}
     status = {"token": issued, "expirationTimestamp": timestamp(now + lifetime_s)}
     head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": metadata}
-    return {**head, "spec": {**shown, "boundObjectRef": spec.get("boundObjectRef")}, "status": status}
+    return {**head, "spec": {**shown, "boundObjectRef": reference}, "status": status}
+
+
+def _bound(store: Store, namespace: str, account: str, reference: Object) -> Bound:
+    """The pod that a token is asked for; ApiError 400, 404, 409 as serviceaccount/storage/token.go of Kubernetes."""
+    kind, name = reference.get("kind", ""), reference.get("name", "")
+    if kind != "Pod":
+        raise bad_request(f"cannot bind token to object of type {reference.get('apiVersion', '')}, Kind={kind}")
+    pod = store.get("pods", namespace, name)
+    if pod["spec"].get("serviceAccountName") != account:
+        why = "to pod running with different serviceaccount name."
+        raise bad_request(f'cannot bind token for serviceaccount "{account}" {why}')
+    uid, asked = pod["metadata"]["uid"], reference.get("uid", "")
+    if asked not in {"", uid}:
+        why = (
+            f"the UID in the bound object reference ({asked}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        message = f'Operation cannot be fulfilled on Pod "{name}": {why}'
+        raise ApiError(409, "Conflict", message, {"name": name, "kind": "Pod"})
+    node = pod["spec"].get("nodeName", "")
+    machine = store.shelf("nodes").records.get(node)
+    return Bound(namespace, name, uid, node, machine.object["metadata"]["uid"] if machine else "")
 
 
 REVIEWS = frozenset({

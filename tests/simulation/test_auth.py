@@ -8,6 +8,8 @@ from fleet.simulation.auth import User
 from fleet.simulation.bootstrap_roles import AUTHENTICATED
 from tests.simulation.http import Api
 
+Object = dict[str, Any]
+
 ACCOUNTS = "/api/v1/namespaces/test/serviceaccounts"
 MYSELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -152,3 +154,66 @@ class TestRoles:
         await api.delete("/apis/rbac.authorization.k8s.io/v1/namespaces/test/rolebindings/v")
         api.token = robot
         assert (await api.get(pods)).status_code == 403
+
+
+class TestTokensForOthers:
+    """Projected tokens: for an audience, and bound to a pod."""
+
+    @pytest.fixture
+    async def pod(self, api: Api) -> Object:
+        api.store.create("nodes", {"metadata": {"name": "n0"}}, manager="test")
+        spec = {"serviceAccountName": "robot", "containers": [{"name": "main", "image": "sim.io/agent:1"}]}
+        api.store.create("pods", {"metadata": {"name": "agent", "namespace": "test"}, "spec": spec}, manager="test")
+        return api.store.bind("test", "agent", "n0")
+
+    async def ask(self, api: Api, **reference: str) -> tuple[int, Object]:
+        spec: Object = {"audiences": ["vigie"], "expirationSeconds": 600}
+        if reference:
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", **reference}
+        answer = await api.post(f"{ACCOUNTS}/robot/token", {"spec": spec})
+        return answer.status_code, answer.json()
+
+    async def review(self, api: Api, token: str, *audiences: str) -> Object:
+        answer = await api.post(TOKENS, {"spec": {"token": token, "audiences": list(audiences)}})
+        status: Object = answer.json()["status"]
+        return status
+
+    async def test_a_review_names_pod_node_and_audience(self, api: Api, pod: Object) -> None:
+        _, issued = await self.ask(api, name="agent", uid=pod["metadata"]["uid"])
+        status = await self.review(api, issued["status"]["token"], "vigie", "elsewhere")
+        assert (status["authenticated"], status["audiences"]) == (True, ["vigie"])
+        extra = status["user"]["extra"]
+        node = api.store.get("nodes", None, "n0")["metadata"]["uid"]
+        wanted = {"pod-name": "agent", "pod-uid": pod["metadata"]["uid"], "node-name": "n0", "node-uid": node}
+        assert {k: extra[f"authentication.kubernetes.io/{k}"] for k in wanted} == {k: [v] for k, v in wanted.items()}
+
+    async def test_it_is_good_for_nobody_else(self, api: Api, pod: Object) -> None:
+        _, issued = await self.ask(api, name="agent")
+        token = issued["status"]["token"]
+        assert not await works(api, token), "the API server is not its audience"
+        for asked in ((), ("elsewhere",)):
+            status = await self.review(api, token, *asked)
+            assert "authenticated" not in status
+            assert 'token audiences ["vigie"] is invalid for the target audiences' in status["error"]
+        people = await self.review(api, api.token, "vigie")
+        assert "authenticated" not in people
+
+    async def test_it_ends_with_its_time_and_with_its_pod(self, api: Api, pod: Object) -> None:
+        _, issued = await self.ask(api, name="agent")
+        api.store.delete("pods", "test", "agent", grace_s=0)
+        status = await self.review(api, issued["status"]["token"], "vigie")
+        assert status["error"] == "[invalid bearer token, service account token has been invalidated]"
+        _, loose = await self.ask(api)
+        await api.clock.advance(601)
+        status = await self.review(api, loose["status"]["token"], "vigie")
+        assert status["error"] == "[invalid bearer token, service account token has expired]"
+
+    async def test_a_wrong_reference_is_refused(self, api: Api, pod: Object) -> None:
+        assert (await self.ask(api, name="nobody"))[0] == 404
+        assert (await self.ask(api, name="agent", uid="another"))[0] == 409
+        assert (await self.ask(api, name="agent", kind="Secret"))[0] == 400
+        other = {"metadata": {"name": "other", "namespace": "test"}}
+        spec = {"containers": [{"name": "main", "image": "sim.io/agent:1"}]}
+        api.store.create("pods", {**other, "spec": spec}, manager="test")
+        code, refused = await self.ask(api, name="other")
+        assert (code, refused["message"].split(" to pod")[0]) == (400, 'cannot bind token for serviceaccount "robot"')
