@@ -26,7 +26,7 @@ WEB = Scale("web", 0)
 
 def pod(name: str, *, is_ready: bool = True, terminating: bool = False, phase: str = "Running") -> kube.Pod:
     conditions = [{"type": "Ready", "status": str(is_ready and phase == "Running")}]
-    more = {"deletionTimestamp": "2026-12-01T19:00:30Z"} if terminating else {}
+    more: dict[str, Any] = {"deletionTimestamp": "2026-12-01T19:00:30Z"} if terminating else {}
     found = cluster.decoded(cluster.pod(name, phase=phase, status={"conditions": conditions}, uid=name, **more))
     assert isinstance(found, kube.Pod)
     return found
