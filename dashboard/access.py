@@ -139,6 +139,13 @@ class Gate:
         self, request: HttpRequest, _view: object, _args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> HttpResponseBase | None:
         name = request.resolver_match.view_name if request.resolver_match else ""
+        try:
+            return self._judge(request, name, kwargs.get("cluster"))
+        except errors.DATABASE_AWAY as error:
+            return errors.database_away(request, error)
+
+    @staticmethod
+    def _judge(request: HttpRequest, name: str, cluster: str | None) -> HttpResponseBase | None:
         if EXPOSED.get(name) == PUBLIC or (name in WALLS and _comes_from_wall(request)):
             return None
         if name == "metrics" and _comes_from_near(request):
@@ -150,7 +157,7 @@ class Gate:
         if not isinstance(request.user, User):
             return errors.unauthorised() if api else redirect_to_login(request.get_full_path())
         prefetch_related_objects([request.user], "groups")
-        refusal = _refusal(request, name, kwargs.get("cluster"))
+        refusal = _refusal(request, name, cluster)
         if refusal is None and token_of(request) is None:
             sessions.note(request)
         return refusal

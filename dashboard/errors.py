@@ -1,16 +1,27 @@
 """What a refusal looks like: a page for people, problem details (RFC 9457) for programs.
 
 Owns the answers to requests that no view answers. Must not decide who is refused, nor show anything of what went wrong inside.
+The pages for failures of our own are rendered as for nobody: looking for who asks may be what failed.
 """
 
+from collections.abc import Callable
 from http import HTTPStatus
 
 import msgspec
-from django.http import HttpRequest, HttpResponse
+import structlog
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from dashboard.request_ids import id_of
+
+log = structlog.get_logger(__name__)
+
 PROBLEM = "application/problem+json"
+DATABASE_AWAY = (OperationalError, InterfaceError)  # locked for longer than we wait, or not there
+RETRY_AFTER_S = 5
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -90,18 +101,54 @@ def spent_wall(request: HttpRequest) -> HttpResponse:
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """Rendered as for nobody: looking for who asks may be what failed."""
     heading, text = (
         _("This page could not be built"),
-        _("Nothing was changed in the cluster. The log of Vigie says why."),
+        _("Nothing was changed in the cluster. The log of Vigie says why, under the request below."),
     )
-    return _answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, heading, text, anonymous=True)
+    return _answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, heading, text)
 
 
-def _answer(
-    request: HttpRequest, status: HTTPStatus, heading: str, text: str, *, anonymous: bool = False
-) -> HttpResponse:
+def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Vigie's own database is locked or away; nothing was written."""
+    log.warning("the database does not answer", path=request.path_info, reason=str(error))
+    heading, text = (
+        _("Vigie’s own database is busy"),
+        _("Nothing was saved and nothing was changed. Try again in a few seconds."),
+    )
+    response = _answer(request, HTTPStatus.SERVICE_UNAVAILABLE, heading, text)
+    response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response
+
+
+class DatabaseAway:
+    """Middleware: a view that could not reach the database says so calmly. The gate asks for the same where it looks."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        return database_away(request, exception) if isinstance(exception, DATABASE_AWAY) else None
+
+
+def context(request: HttpRequest, status: HTTPStatus, heading: str, text: str) -> dict[str, object]:
+    """What `error.html` is given."""
+    return {
+        "status": status.value,
+        "heading": heading,
+        "text": text,
+        "request_id": id_of(request),
+        "when": timezone.now(),
+        "again": request.get_full_path() if request.method == "GET" else "",
+    }
+
+
+def _answer(request: HttpRequest, status: HTTPStatus, heading: str, text: str) -> HttpResponse:
+    failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if request.path_info.startswith("/api/"):
-        return problem(status, f"{heading}. {text}")
-    context = {"status": status.value, "heading": heading, "text": text}
-    return HttpResponse(render_to_string("error.html", context, None if anonymous else request), status=status)
+        detail = f"{heading}. {text}"
+        return problem(status, detail, request=id_of(request)) if failed else problem(status, detail)
+    page = render_to_string("error.html", context(request, status, heading, text), None if failed else request)
+    return HttpResponse(page, status=status)

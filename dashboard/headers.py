@@ -16,7 +16,7 @@ FIXED = {
 
 
 class Headers:
-    """The outermost middleware, so that refusals and static files carry the same headers as pages."""
+    """Around every other middleware that may answer, so that refusals and static files carry the same headers as pages."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

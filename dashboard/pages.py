@@ -20,7 +20,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.gzip import gzip_page
 
-from dashboard import access
+from dashboard import access, errors
 from dashboard.panels import words
 from fleet import live, wiring
 
@@ -40,9 +40,7 @@ def readable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             heading = _("The picture cannot be read")
             text = _("Vigie cannot reach its own store right now. It goes on trying; load the page again in a moment.")
             status = HTTPStatus.SERVICE_UNAVAILABLE
-            return page(
-                request, "error.html", cluster, {"heading": heading, "text": text, "status": status}, status=status
-            )
+            return page(request, "error.html", cluster, errors.context(request, status, heading, text), status=status)
 
     return gzip_page(shown)  # a map of a thousand nodes is 0.8 MB of repetition
 

@@ -137,6 +137,7 @@ INSTALLED_APPS = [
     "fleet",
 ]
 MIDDLEWARE = [
+    "dashboard.request_ids.RequestIds",
     "dashboard.headers.Headers",
     "django.middleware.security.SecurityMiddleware",
     "dashboard.static_files.StaticFiles",
@@ -146,6 +147,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "dashboard.access.Gate",
+    "dashboard.errors.DatabaseAway",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 TEMPLATES = [

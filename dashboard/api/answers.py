@@ -16,6 +16,7 @@ from fleet.domain.picture import (
     AttentionRow,
     EventRow,
     FleetRow,
+    GpuRow,
     LabelsRow,
     NodeRow,
     PodRow,
@@ -54,6 +55,7 @@ class SnapshotAnswer(Head, frozen=True):
     attention: dict[str, AttentionRow]
     labels: dict[str, LabelsRow]
     events: dict[str, EventRow]
+    gpus: dict[str, GpuRow]
 
 
 class Page(Head, frozen=True):

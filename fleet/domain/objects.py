@@ -72,9 +72,6 @@ class LabelSelector(Part, frozen=True):
     match_expressions: tuple[Requirement, ...] = ()
 
 
-# Nodes
-
-
 class Taint(Part, frozen=True):
     key: str
     effect: str

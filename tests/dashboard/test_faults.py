@@ -11,7 +11,7 @@ from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection, connections
 from django.test import Client
 
-from dashboard import consumers, sessions
+from dashboard import access, consumers, sessions
 from dashboard.feeds import Farewell, Watcher
 from dashboard.models import SignedIn
 from fleet import live
@@ -69,8 +69,33 @@ def test_while_the_database_is_locked_everybody_goes_on_looking(people, writer):
         assert client.get("/api/v1/nodes").status_code == 200
         assert client.get(f"/c/{writer.cluster}/").status_code == 200
         late = Client(raise_request_exception=False)
-        assert sign_in(late) == 500, "nobody signs in on a count that was not kept"
+        assert sign_in(late) == 503, "nobody signs in on a count that was not kept"
     assert sign_in(late) == 302
+
+
+@pytest.mark.usefixtures("impatient")
+def test_while_the_database_is_locked_the_sign_in_says_so_calmly(people, caplog):
+    with locked():
+        response = Client(raise_request_exception=False).post("/login/", {"username": "viewer", "password": PASSWORD})
+    assert response.status_code == 503
+    assert response.headers["Retry-After"] == "5"
+    assert "own database is busy" in response.content.decode()
+    assert "the database does not answer" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_while_the_database_is_away_pages_and_programs_hear_so(as_person, writer, monkeypatch):
+    client = as_person("viewer")
+
+    def fails(_users, *_lookups):
+        raise OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(access, "prefetch_related_objects", fails)
+    page, answer = client.get(f"/c/{writer.cluster}/"), client.get("/api/v1/nodes")
+    assert (page.status_code, answer.status_code) == (503, 503)
+    assert page.headers["Retry-After"] == answer.headers["Retry-After"] == "5"
+    assert b"closed the connection" not in page.content + answer.content
+    assert answer.headers["Content-Type"] == "application/problem+json"
 
 
 @pytest.mark.usefixtures("impatient")
