@@ -35,6 +35,7 @@ NEEDS = {
     "kubectl": Need(("kubectl",), ("kubernetes-client",)),
     "node": Need(("node",), ("nodejs",)),
     "npm": Need(("npm",), ("npm",)),
+    "gcc": Need(("gcc",), ("gcc", "libc6-dev")),
 }
 
 
