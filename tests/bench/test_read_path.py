@@ -10,7 +10,6 @@ import time
 
 import msgspec
 import pytest
-from kubernetes import client
 
 from fleet.domain import changes, kube
 from fleet.domain.inventory import Inventory
@@ -105,27 +104,6 @@ def page_bytes():
         "items": [pod(i) for i in range(PODS)],
     }
     return json.dumps(listing).encode()
-
-
-def test_decoding_against_the_official_models(page_bytes):
-    api = client.ApiClient()
-    ours = seconds(lambda: kube.page(kube.Kind.POD, page_bytes))
-    theirs = seconds(lambda: api.deserialize(page_bytes.decode(), "V1PodList", "application/json"), times=1)
-    bare = seconds(lambda: msgspec.json.decode(page_bytes))
-    say(f"list of {PODS} pods: official models ÷ ours", f"{theirs / ours:.0f}×", f"{ours / PODS * 1e6:.0f} µs a pod")
-    say(f"list of {PODS} pods: ours ÷ untyped JSON", f"{ours / bare:.2f}×")
-    assert theirs / ours > 5
-
-
-def test_a_watch_event_against_the_official_models():
-    line = json.dumps({"type": "MODIFIED", "object": pod(1)}).encode()
-    api = client.ApiClient()
-    many = range(500)
-    ours = seconds(lambda: [kube.watch_line(kube.Kind.POD, line) for _ in many])
-    objects = [msgspec.json.encode(json.loads(line)["object"]).decode()] * 500
-    theirs = seconds(lambda: [api.deserialize(text, "V1Pod", "application/json") for text in objects], times=1)
-    say("watch event: official models ÷ ours", f"{theirs / ours:.0f}×", f"{len(many) / ours:,.0f} events/s")
-    assert theirs / ours > 5
 
 
 def test_a_delta_in_columns_against_objects():

@@ -5,10 +5,8 @@ Prints; asserts only that 1,000 nodes with 30,000 pods and 100 changes a second 
 
 import contextlib
 import os
-import ssl
 import statistics
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,18 +15,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 
 from fleet.simulation.churn import WATCHED
 from fleet.simulation.scenarios.hand import path
+from tests.bench.rehearsed import LARGE, rehearsing
 from tests.bench.test_read_path import say
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).resolve().parents[2]
 MEASURED_S = 20.0
 PROBES = 40
-LARGE = ("--nodes", "1000", "--pods", "30000", "--churn", "100")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -82,32 +78,12 @@ class Fleet:
 
 @contextlib.contextmanager
 def running(home: Path, *options: str) -> Iterator[Fleet]:
-    began = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", "rehearsal", "--home", str(home), *options],
-        cwd=ROOT,
-        env={**os.environ, "VIGIE_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("ready ")
-        ready_s = time.monotonic() - began
-        document = yaml.safe_load((home / "kubeconfig").read_text())
-        address = document["clusters"][0]["cluster"]["server"]
-        headers = {"authorization": f"Bearer {document['users'][0]['user']['token']}"}
-        insecure = ssl._create_unverified_context()
-        with httpx.Client(base_url=address, headers=headers, verify=insecure, timeout=60) as client:
-            fleet = Fleet(process, ready_s, client)
-            for plural in WATCHED:
-                threading.Thread(target=fleet.watch, args=(plural,), daemon=True).start()
-            time.sleep(8.0)  # until controllers have looked at everything once
-            yield fleet
-            process.terminate()
-            process.wait(20)
-    finally:
-        process.kill()
+    with rehearsing(home, *options) as rehearsal:
+        fleet = Fleet(rehearsal.process, rehearsal.ready_s, rehearsal.client)
+        for plural in WATCHED:
+            threading.Thread(target=fleet.watch, args=(plural,), daemon=True).start()
+        time.sleep(8.0)  # until controllers have looked at everything once
+        yield fleet
 
 
 @dataclass
