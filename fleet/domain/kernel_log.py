@@ -56,7 +56,7 @@ _NAMED: Final = re.compile(rf"NVRM: The NVIDIA GPU {_PCI}", _FLAGS)
 _SILENT: Final = "fallen off the bus and is not responding"
 _SILENT_LINES: Final = 2  # that follow the one which names the GPU
 _MISMATCH: Final = "NVRM: API mismatch:"
-_MISMATCH_CONTINUES: Final = "NVRM: this kernel module has"
+_KERNEL_HAS: Final = "this kernel module has"  # its second line
 
 
 def printable(text: str) -> str:
@@ -90,8 +90,8 @@ class KernelLog:
         stretch = _Stretch()
         for sequence, at, record in lines:
             for message in _messages(record):
-                if message.startswith(_MISMATCH_CONTINUES):
-                    stretch.complete(FaultKind.MISMATCH, message)
+                if message.startswith(f"NVRM: {_KERNEL_HAS}"):
+                    stretch.complete_mismatch(message)
                 elif found := self._read(message):
                     stretch.add(Fault(at=at, sequence=sequence, **found))
         return stretch.faults
@@ -114,13 +114,11 @@ class KernelLog:
         """A GPU that is gone, said without an Xid: in one line, or in up to three of which the first names the GPU."""
         if match := _OFF_BUS.match(message):
             return {"kind": FaultKind.OFF_BUS, "pci": normal_pci(match["pci"])}
-        if match := _NAMED.match(message):
-            self._half = _Half(normal_pci(match["pci"]), message, _SILENT_LINES + 1)
-        half = self._half = self._half.older()
-        if _SILENT not in _said(half, message):
+        self._half = self._half.then(message)
+        if _SILENT not in self._half.text:
             return None
-        self._half = _Half()
-        return {"kind": FaultKind.OFF_BUS, "pci": half.pci, "text": printable(_said(half, message))}
+        said, self._half = self._half, _Half()
+        return {"kind": FaultKind.OFF_BUS, "pci": said.pci, "text": printable(said.text)}
 
 
 class _Half(Struct, frozen=True):
@@ -128,16 +126,15 @@ class _Half(Struct, frozen=True):
 
     pci: str = ""
     text: str = ""
-    lines: int = 0  # that may still complete it
+    lines: int = 0  # that may still belong to it
 
-    def older(self) -> "_Half":
-        return structs.replace(self, lines=self.lines - 1) if self.lines else _Half()
-
-
-def _said(half: _Half, message: str) -> str:
-    if half.text in ("", message):
-        return message
-    return f"{half.text} {message.removeprefix('NVRM: ')}"
+    def then(self, message: str) -> "_Half":
+        """With one more line; a new one where the line begins one, or where nothing was begun."""
+        if match := _NAMED.match(message):
+            return _Half(normal_pci(match["pci"]), message, _SILENT_LINES)
+        if not self.lines:
+            return _Half(text=message)
+        return _Half(self.pci, f"{self.text} {message.removeprefix('NVRM: ')}", self.lines - 1)
 
 
 class _Stretch:
@@ -154,7 +151,7 @@ class _Stretch:
             self._recovery[fault.pci] = fault.recovery
             self._places.pop(bare, None)  # said before, but something else since
         places = self._places.setdefault(bare, [])
-        same = next((place for place in places if self.faults[place].text == fault.text), None)
+        same = next((place for place in places if _says_again(self.faults[place], fault)), None)
         if same is None and len(places) < MOST_DISTINCT:
             places.append(len(self.faults))
             self.faults.append(fault)
@@ -162,11 +159,17 @@ class _Stretch:
             place = places[-1] if same is None else same
             self.faults[place] = structs.replace(self.faults[place], repeated=self.faults[place].repeated + 1)
 
-    def complete(self, kind: FaultKind, message: str) -> None:
-        """Adds the second line of a message to the fault that its first line was."""
-        if self.faults and self.faults[-1].kind is kind and _MISMATCH_CONTINUES[6:] not in self.faults[-1].text:
-            last = self.faults[-1]
+    def complete_mismatch(self, message: str) -> None:
+        """Adds its second line to the mismatch that came last."""
+        last = self.faults[-1] if self.faults else None
+        if last is not None and last.kind is FaultKind.MISMATCH and _KERNEL_HAS not in last.text:
             self.faults[-1] = structs.replace(last, text=printable(f"{last.text} {message.removeprefix('NVRM: ')}"))
+
+
+def _says_again(earlier: Fault, later: Fault) -> bool:
+    if later.kind is FaultKind.MISMATCH:  # whose second line is still to come
+        return earlier.text.startswith(later.text)
+    return earlier.text == later.text
 
 
 def _messages(record: str) -> Iterator[str]:

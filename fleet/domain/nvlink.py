@@ -24,8 +24,8 @@ class Decoded(Struct, frozen=True):
 class _Unit(Struct, frozen=True):
     """Where an NVLink 5 error came from, and how the line's first word names it.
 
-    Drivers before R575 put the Xid less 143 in its bits 0 to 4 and the unit's number in bits 5 to 9 (`old`); later ones put
-    another number in bits 0 to 6 (`new`). No word of one Xid means two units.
+    Drivers before R575 name it in bits 0 to 9 (`old`), where the two halves of a pipe have one name; later ones in bits 0 to 6
+    (`new`). No word of one Xid means two other units.
     """
 
     xid: int
@@ -34,29 +34,29 @@ class _Unit(Struct, frozen=True):
     new: int
 
     def named_by(self, word: int) -> bool:
-        return word & 0x3FF == self.old << 5 | (self.xid - 143) or word & 0x7F == self.new
+        return word & 0x3FF == self.old or word & 0x7F == self.new
 
 
 _UNITS: Final = (
-    _Unit(144, "SAW_MVB", 1, 1),
-    _Unit(145, "RLW_CTRL", 3, 3),
-    _Unit(145, "RLW_REMAP", 4, 4),
-    _Unit(145, "RLW_RSPCOL", 5, 5),
-    _Unit(145, "RLW_RXPIPE", 6, 6),
-    _Unit(145, "RLW_SRC_TRACK", 7, 7),
-    _Unit(145, "RLW_TAGSTATE", 8, 8),
-    _Unit(146, "TLW_CTRL", 9, 9),
-    _Unit(146, "TLW_RX_PIPE0", 10, 10),
-    _Unit(146, "TLW_RX_PIPE1", 10, 11),
-    _Unit(146, "TLW_TX_PIPE0", 11, 12),
-    _Unit(146, "TLW_TX_PIPE1", 11, 13),
-    _Unit(147, "TREX", 12, 14),
-    _Unit(148, "NVLPW", 0, 15),
-    _Unit(149, "NETIR_INT", 0, 24),
-    _Unit(149, "NETIR_LINK_DOWN", 14, 17),
-    _Unit(149, "NETIR_BER_EVENT", 17, 19),
-    _Unit(149, "NETIR_MFDE_EVENT", 18, 20),
-    _Unit(150, "MSE", 0, 0),
+    _Unit(144, "SAW_MVB", 0x021, 1),
+    _Unit(145, "RLW_CTRL", 0x062, 3),
+    _Unit(145, "RLW_REMAP", 0x082, 4),
+    _Unit(145, "RLW_RSPCOL", 0x0A2, 5),
+    _Unit(145, "RLW_RXPIPE", 0x0C2, 6),
+    _Unit(145, "RLW_SRC_TRACK", 0x0E2, 7),
+    _Unit(145, "RLW_TAGSTATE", 0x102, 8),
+    _Unit(146, "TLW_CTRL", 0x123, 9),
+    _Unit(146, "TLW_RX_PIPE0", 0x143, 10),
+    _Unit(146, "TLW_RX_PIPE1", 0x143, 11),
+    _Unit(146, "TLW_TX_PIPE0", 0x163, 12),
+    _Unit(146, "TLW_TX_PIPE1", 0x163, 13),
+    _Unit(147, "TREX", 0x184, 14),
+    _Unit(148, "NVLPW", 0x005, 15),
+    _Unit(149, "NETIR_INT", 0x006, 24),
+    _Unit(149, "NETIR_LINK_DOWN", 0x1C6, 17),
+    _Unit(149, "NETIR_BER_EVENT", 0x226, 19),
+    _Unit(149, "NETIR_MFDE_EVENT", 0x246, 20),
+    _Unit(150, "MSE", 0x000, 0),
 )
 
 _Rule = tuple[Bucket, str]
