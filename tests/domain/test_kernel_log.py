@@ -315,9 +315,26 @@ def test_text_is_made_printable_and_short():
     assert msgspec.json.encode(only(line))
 
 
-FILLERS = ("x| |(|)|0|[|: |, |0x0 |<3>|\n|\\x0a|NVRM: |Fatal |Fatal XC0 i0 Link 0 (|GPU-I:05 |from 0x0 (|Data {").split(
-    "|"
-)
+FILLERS = [
+    "x",
+    " ",
+    "(",
+    ")",
+    "0",
+    "[",
+    ": ",
+    ", ",
+    "0x0 ",
+    "<3>",
+    "\n",
+    "\\x0a",
+    "NVRM: ",
+    "Fatal ",
+    "Fatal XC0 i0 Link 0 (",
+    "GPU-I:05 ",
+    "from 0x0 (",
+    "Data {",
+]
 
 
 @pytest.mark.parametrize("filler", [*FILLERS, f"{SILENT[0]}\n"])
