@@ -44,6 +44,7 @@ EXPOSED: Mapping[str, Role | str] = {
     "home": Role.VIEWER,
     "fleet": Role.VIEWER,
     "node": Role.VIEWER,
+    "gpu": Role.VIEWER,
     "workloads": Role.VIEWER,
     "waiting": Role.VIEWER,
     "search": Role.VIEWER,

@@ -79,6 +79,7 @@ def page(
             "lang": get_language(),
             "words": words.catalogue(),
             "node_url": reverse("node", args=[cluster, PLACEHOLDER]) if cluster else "",
+            "gpu_url": reverse("gpu", args=[cluster, PLACEHOLDER]) if cluster else "",
             "page_urls": {name: reverse(name, args=[cluster]) for name in ("waiting", "workloads")} if cluster else {},
             "sign_in_url": reverse("sign-in"),
             "placeholder": PLACEHOLDER,

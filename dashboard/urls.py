@@ -6,13 +6,15 @@ Owns names and paths. Each name must be in `access.EXPOSED`, or it is refused.
 from django.urls import path
 from django.views.i18n import set_language
 
-from dashboard import account, consumers, errors, health, metrics, sign_in, views, wall
+from dashboard import account, consumers, errors, gpus, health, metrics, sign_in, views, wall
 from dashboard.api import api
 
 urlpatterns = [
     path("", views.home, name="home"),
     # Names of contexts may hold slashes (EKS names its clusters so), names of nodes may not.
     path("c/<path:cluster>/nodes/<str:node>/", views.node, name="node"),
+    # What a GPU is called before the driver says its UUID holds a slash.
+    path("c/<path:cluster>/gpus/<path:gpu>/", gpus.gpu, name="gpu"),
     path("c/<path:cluster>/workloads/", views.workloads, name="workloads"),
     path("c/<path:cluster>/waiting/", views.waiting, name="waiting"),
     path("c/<path:cluster>/search/", views.search, name="search"),

@@ -19,6 +19,7 @@ from dashboard.pages import PLACEHOLDER, broken, freshness, not_yet, page, read,
 from dashboard.panels import attention, words
 from dashboard.panels import clusters as clusters_panel
 from dashboard.panels import fleet as fleet_panel
+from dashboard.panels import gpus as gpus_panel
 from dashboard.panels import help as help_panel
 from dashboard.panels import node as node_panel
 from dashboard.panels import records as records_panel
@@ -118,11 +119,15 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
     labels = published.snapshot.labels.get(node, LabelsRow())
     happened = {key: event for key, event in published.snapshot.events.items() if event.node == node}
     own = {key: entry for key, entry in published.snapshot.attention.items() if entry.node == node}
+    gpus = [gpu for gpu in published.snapshot.gpus.values() if gpu.node == node]
     return page(
         request,
         "node.html",
         cluster,
         {
+            "gpus": gpus_panel.table(gpus, row),
+            "read": gpus_panel.read_at(gpus),
+            "placed": gpus_panel.placed(gpus, row),
             "view": view,
             "published": published,
             "node": row,

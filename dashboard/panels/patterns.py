@@ -6,6 +6,7 @@ spaces are no-break spaces, literally, since the tools that collect message ids 
 
 from django.utils.translation import gettext_noop as _
 
+from dashboard.panels.gpu_patterns import GPU
 from dashboard.panels.node_patterns import NODE
 from dashboard.panels.plurals import Patterns, ngettext
 
@@ -310,6 +311,7 @@ MESSAGES: Patterns = {
     **MAP,
     **CARDS,
     **NODE,
+    **GPU,
     **WORKLOADS,
     **WAITING,
     **WALL,

@@ -6,6 +6,7 @@ Owns what a table is. Must not know what its rows are about.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dashboard.panels.charts import BLANK, Trend
 from dashboard.panels.words import Text, Value
 
 
@@ -20,6 +21,8 @@ class Row:
     links: Mapping[str, str] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)  # column → glyph before its words
     nil: tuple[str, ...] = ()  # columns with nothing to report: a narrow screen leaves them out
+    gpu: tuple[str, str] = ("", "")  # a GPU's cell: state and fifths
+    trend: Trend = BLANK
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,11 @@ class Column:
     id: str
     classes: str = ""
     small: bool = False
-    link: bool = False  # its words lead to a node
+    link: bool = False  # its words lead to a node, or, with `gpu`, to a GPU
     mark: bool = False  # its words have a glyph
+    gpu: bool = False  # begins with the cell of a GPU
+    trend: bool = False  # a line over time instead of words
+    quiet: bool = False  # ticks with every reading, so a change is not highlighted
 
     @property
     def title(self) -> str:

@@ -67,6 +67,13 @@ def node_url(context: dict[str, Any], name: str) -> str:
     return pattern.replace(context["script"]["placeholder"], quote(name, safe="~"))
 
 
+@register.simple_tag(takes_context=True)
+def gpu_url(context: dict[str, Any], key: str) -> str:
+    """The address of a GPU's page, likewise."""
+    pattern: str = context["script"]["gpu_url"]
+    return pattern.replace(context["script"]["placeholder"], quote(key, safe="~"))
+
+
 @register.filter
 def clock(at: float) -> words.Clock:
     return words.Clock(at)

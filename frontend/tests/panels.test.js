@@ -6,6 +6,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import * as attention from "../static/js/panels/attention.js";
 import * as fleet from "../static/js/panels/fleet.js";
+import * as charts from "../static/js/panels/charts.js";
+import * as gpus from "../static/js/panels/gpus.js";
 import * as node from "../static/js/panels/node.js";
 import * as records from "../static/js/panels/records.js";
 import * as waiting from "../static/js/panels/waiting.js";
@@ -107,6 +109,32 @@ function nodeSaid({ tables, node: name }, told) {
     }).map(([name, found]) => [name, rowsSaid(found, told)])),
     records: { events: rowsSaid(records.events(happened), told), labels: rowsSaid(records.labelRows(labels), told) },
     label_counts: told(records.labelCounts(labels)),
+    gpus: gpusSaid(tables, row, told),
     facts: all(node.facts(row)),
   };
 }
+
+const LINES = [[[1, 2, 100, 101], 100], [[null, 5, null, 6, 7], 7], [[null], 1], [[0, 0, 1], 3], [[50, null], 700]];
+
+function gpusSaid(tables, row, told) {
+  const mine = Object.fromEntries(Object.entries(tables.gpus).filter(([, gpu]) => gpu.node === row.name)), found = Object.values(mine);
+  const all = (values) => Object.fromEntries(Object.entries(values).map(([key, value]) => [key, told(value)]));
+  const shown = gpus.gpus(mine, row);
+  return {
+    rows: rowsSaid(shown, told).map((said, i) => [...said, shown[i].gpu]),
+    measures: Object.fromEntries(found.map((gpu) => [gpu.index, all(gpus.measures(gpu))])),
+    read: told(gpus.readAt(found)),
+    placed: gpus.placed(found, row),
+    lines: LINES.map(([values, top]) => [charts.line(values, top), charts.area(values, top)]),
+  };
+}
+
+test("a line goes on with each measurement, and leaves gaps where there was none", () => {
+  const start = { first: 10, values: [1, 2, 3] };
+  assert.deepEqual(charts.measured(start, 12 * 60 + 5, 7.5), { first: 10, values: [1, 2, 8] });
+  assert.deepEqual(charts.measured(start, 13 * 60, 4), { first: 11, values: [2, 3, 4] });
+  assert.deepEqual(charts.measured(start, 14 * 60, 4), { first: 12, values: [3, null, 4] });
+  assert.deepEqual(charts.measured(start, 99 * 60, 4), { first: 97, values: [null, null, 4] });
+  assert.deepEqual(charts.measured(start, 14 * 60, null), { first: 12, values: [3, null, null] });
+  assert.deepEqual(charts.measured(start, 5 * 60, 4), { first: 10, values: [1, 2, 3] });
+});

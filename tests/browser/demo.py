@@ -20,6 +20,7 @@ from fleet.domain.picture import (
     Snapshot,
     WorkloadRow,
 )
+from tests.browser import demo_gpus
 
 NOW = 1_764_622_800.0  # 1 December 2025, 21:00:00 UTC
 CLUSTER = "par-prod-1"
@@ -52,7 +53,7 @@ def node(i: int, now: float = NOW) -> NodeRow:
     pool, zone, product = GROUPS[(i - 1) // 6]
     allocatable, allocated = 7 if i == WITHDRAWN else 8, BUSY[i - 1]
     free = allocatable - allocated
-    letters = {CORDONED: "c" * 8, SILENT: "u" * 8}.get(
+    letters = {CORDONED: "c" * 8, SILENT: "u" * 8, **demo_gpus.CELLS}.get(
         i, "b" * allocated + ("c" if i == 7 else "f") * free + "x" * (8 - allocatable)
     )
     level, reasons = {
@@ -79,6 +80,7 @@ def node(i: int, now: float = NOW) -> NodeRow:
         cordoned_by="kubectl" if closed else "",
         taints=("node.kubernetes.io/unschedulable:NoSchedule",) if closed else (),
         physical=8,
+        measured=i in demo_gpus.CELLS,
         resources=(Resource("nvidia.com/gpu", 8, allocatable, allocated, free, 0),),
         gpu_workloads=WORKLOADS[i - 1],
         pods=len(WORKLOADS[i - 1]) + 2,
@@ -258,6 +260,7 @@ def snapshot(now: float = NOW) -> Snapshot:
         pods=pods(rows, now),
         workloads={f"Deployment/ml/{name}": workload(name, rows, now) for name in names} | others(now),
         attention=attention(now),
+        gpus={key: gpu for row in rows.values() for key, gpu in demo_gpus.gpus(row, now).items()},
         labels={row.name: labels(row) for row in rows.values()},
         events=events(now),
     )

@@ -13,18 +13,21 @@ from typing import Any
 import msgspec
 from django.utils import timezone, translation
 
-from dashboard.panels import attention, fleet, node, records, waiting, words, workloads
+from dashboard.panels import attention, charts, fleet, gpu, gpus, node, records, waiting, words, workloads
 from dashboard.panels.tables import Row
 from dashboard.panels.zoom import Filter
 from fleet.domain import changes
 from fleet.domain.attention import Concern
+from fleet.domain.gpus import NA
 from fleet.domain.kube import Kind
 from fleet.domain.picture import (
     CELL_STATES,
+    EMPTY,
     AttentionRow,
     Condition,
     EventRow,
     FleetRow,
+    GpuRow,
     LabelsRow,
     NodeRow,
     PodRow,
@@ -33,7 +36,7 @@ from fleet.domain.picture import (
     Snapshot,
     WorkloadRow,
 )
-from tests.browser import demo
+from tests.browser import demo, demo_gpus
 
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "panels"
 LANGUAGES = ("en", "fr")
@@ -153,7 +156,35 @@ CHOICES = {
     "newest": workloads.Choice(of="all", sort="age"),
 }
 
-CASES = {"demo": (demo.snapshot, "node-07"), "odd": (odd, "n10"), "empty": (empty, "")}
+
+def measured() -> Snapshot:
+    """One node with every GPU of the demo fleet, and those that are odder."""
+    node = demo.node(demo_gpus.TROUBLED)
+    cut = demo_gpus.gpus(demo.node(demo_gpus.CUT), demo.NOW).values()
+    rows = [*demo_gpus.gpus(node, demo.NOW).values(), *(msgspec.structs.replace(row, node=node.name) for row in cut)]
+    rows += [
+        GpuRow(node.name, 16),
+        GpuRow(node.name, 17, pci="0000:9d:00.0", state="hardware-service", reason="remap-failure", remap=(3, 1, 0, 1)),
+        GpuRow(node.name, 18, "GPU-x", state="ok", pods=None, users=2, utilization_pct=49.6, power_w=61.5, power_limit_w=NA,
+               memory_used_mib=1.5, memory_total_mib=None, sm_clock_mhz=NA, ecc_corrected=None, ecc_uncorrected=3,
+               nvlinks=(NA, NA), pcie=(4, None), clock_reasons=("thermal-hw", "bit-11")),
+        GpuRow(node.name, 19, "GPU-y", state="app-fault", reason="xid-31", since_at=demo.NOW - 90, pods=(), strangers=3),
+        GpuRow(node.name, 20, "GPU-z", state="ok", pods=(), memory_used_mib=NA, power_w=NA, read_at=demo.NOW - 5),
+        GpuRow(node.name, 21, "GPU-s", state="lost", reason="sxid-20034", soft=True, pods=("a/b", "a/c"), remap=(1, 0, 0, 0)),
+    ]  # fmt: skip
+    return msgspec.structs.replace(EMPTY, fleet={"fleet": FleetRow()}, nodes={node.name: node},
+                                   gpus={gpus.key(row): row for row in rows})  # fmt: skip
+
+
+CASES = {
+    "demo": (demo.snapshot, "node-07"),
+    "odd": (odd, "n10"),
+    "measured": (measured, "node-12"),
+    "empty": (empty, ""),
+}
+LINES: list[tuple[tuple[int | None, ...], int]] = [
+    ((1, 2, 100, 101), 100), ((None, 5, None, 6, 7), 7), ((None,), 1), ((0, 0, 1), 3), ((50, None), 700),
+]  # fmt: skip
 
 
 def case(name: str) -> dict[str, Any]:
@@ -261,7 +292,19 @@ def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "tables": {key: [row_said(r) for r in table.rows] for key, table in node.tables(row, pods).items()},
         "records": {key: [row_said(r) for r in table.rows] for key, table in records.tables(labels, happened).items()},
         "label_counts": told(records.label_counts(labels)),
+        "gpus": gpus_said(snapshot, row),
         "facts": {fact.id: told(fact.words) for fact in node.facts(row)},
+    }
+
+
+def gpus_said(snapshot: Snapshot, node_row: NodeRow) -> dict[str, Any]:
+    rows = [row for row in snapshot.gpus.values() if row.node == node_row.name]
+    return {
+        "rows": [[*row_said(r), r.gpu] for r in gpus.table(rows, node_row).rows],
+        "measures": {row.index: {fact.id: told(fact.words) for fact in gpu.measures(row)} for row in rows},
+        "read": told(gpus.read_at(rows)),
+        "placed": gpus.placed(rows, node_row),
+        "lines": [[charts.line(values, top), charts.area(values, top)] for values, top in LINES],
     }
 
 

@@ -3,17 +3,23 @@
 import time
 import uuid
 
+import msgspec
+
 from fleet import live
 from fleet.domain.changes import Version, diff
-from fleet.domain.picture import EMPTY, FleetRow, NodeRow, PodRow, Snapshot
+from fleet.domain.picture import EMPTY, FleetRow, GpuRow, NodeRow, PodRow, Snapshot
 
 
 def nodes(count: int = 24, **changed: NodeRow) -> Snapshot:
-    """`count` nodes of eight GPUs, named node-01 and on; `changed` replaces some of them (node_02=…)."""
+    """`count` nodes of eight GPUs, named node-01 and on; `changed` replaces some of them (node_02=…).
+
+    One GPU is measured: GPU-01, on node-01.
+    """
     rows = {f"node-{i:02}": NodeRow(name=f"node-{i:02}", cells="ffffffff", ready="True") for i in range(1, count + 1)}
     rows |= {name.replace("_", "-"): row for name, row in changed.items()}
     fleet = FleetRow(nodes=len(rows), gpus=8 * len(rows))
-    return Snapshot(fleet={"fleet": fleet}, products={}, nodes=rows, pods={}, workloads={}, attention={})
+    gpu = GpuRow(node="node-01", index=0, uuid="GPU-01", state="ok")
+    return msgspec.structs.replace(EMPTY, fleet={"fleet": fleet}, nodes=rows, gpus={"GPU-01": gpu})
 
 
 def with_pod(snapshot: Snapshot, name: str, node: str) -> Snapshot:

@@ -24,6 +24,7 @@ TABLE = {
     "home": (Role.VIEWER, "GET", "/"),
     "fleet": (Role.VIEWER, "GET", "/c/{cluster}/"),
     "node": (Role.VIEWER, "GET", "/c/{cluster}/nodes/node-01/"),
+    "gpu": (Role.VIEWER, "GET", "/c/{cluster}/gpus/GPU-01/"),
     "workloads": (Role.VIEWER, "GET", "/c/{cluster}/workloads/"),
     "waiting": (Role.VIEWER, "GET", "/c/{cluster}/waiting/"),
     "search": (Role.VIEWER, "GET", "/c/{cluster}/search/"),

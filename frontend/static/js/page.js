@@ -9,7 +9,8 @@ import { cluster } from "./live/cluster.js";
 import { first } from "./live/first.js";
 import { freshness } from "./live/freshness.js";
 import { legend } from "./live/legend.js";
-import { facts, gone, hardware, headline, nodeCells, slotted } from "./live/machine.js";
+import { goneGpu, gpuRead, measured, measures, nodeRead, reread, slotted } from "./live/gpus.js";
+import { facts, gone, hardware, headline, nodeCells } from "./live/machine.js";
 import { map } from "./live/map.js";
 import { numbers } from "./live/numbers.js";
 import { rows } from "./live/rows.js";
@@ -34,6 +35,7 @@ import { Words } from "./words.js";
  *   connection: Connection,
  *   now: () => number,
  *   nodeUrl: (name: string) => string,
+ *   gpuUrl: (key: string) => string,
  *   broadcast: (state: Freshness, at: number) => void,
  * }} Context
  *
@@ -62,6 +64,12 @@ const BEHAVIOURS = {
   "data-live-slotted": slotted,
   "data-live-hardware": hardware,
   "data-live-rows": rows,
+  "data-live-measured": measured,
+  "data-live-read": nodeRead,
+  "data-live-gpu-read": gpuRead,
+  "data-live-measures": measures,
+  "data-live-gone-gpu": goneGpu,
+  "data-live-reread": reread,
   "data-live-facts": facts,
   "data-live-told": told,
   "data-live-calm": calm,
@@ -107,6 +115,7 @@ function live(page) {
     connection,
     now: () => connection.now(),
     nodeUrl: (name) => page.node_url.replace(page.placeholder, encodeURIComponent(name)),
+    gpuUrl: (key) => page.gpu_url.replace(page.placeholder, encodeURIComponent(key)),
     broadcast: (state, at) => ears.forEach((ear) => ear.freshness?.(state, at)),
   };
   for (const [hook, behaviour] of Object.entries(BEHAVIOURS)) {

@@ -9,6 +9,14 @@
  *   taints: string[], closed_by: string, physical: number | null, resources: Resource[], measured: boolean, gpu_workloads: string[],
  *   conditions: Condition[], created_at: number | null, kubelet: string, kernel: string, os_image: string, runtime: string,
  *   driver: string, cuda: string, machine: string, address: string}} NodeRow
+ * @typedef {number | "n/a" | null} Measure  null: unknown
+ * @typedef {{node: string, index: number, uuid: string, pci: string, state: string, reason: string, level: string, soft: boolean,
+ *   action: string, since_at: number | null, read_at: number | null, utilization_pct: Measure, memory_used_mib: Measure,
+ *   memory_total_mib: Measure, memory_reserved_mib: Measure, temperature_c: Measure, memory_temperature_c: Measure, power_w: Measure,
+ *   power_limit_w: Measure, sm_clock_mhz: Measure, clock_reasons: string[], ecc_corrected: Measure, ecc_uncorrected: Measure,
+ *   remap: Measure[], nvlinks: Measure[], pcie: Measure[], pods: string[] | null, users: number | null, strangers: number,
+ *   idle_since_at: number | null, findings: {rule: string, evidence: string, instance: string}[],
+ *   instances: {uuid: string, state: string, pods: string[]}[]}} GpuRow
  * @typedef {{namespace: string, name: string, node: string, status: string, level: string, ready: number, containers: number,
  *   restarts: number, gpus: number, owner_kind: string, team: string, budgets: string[], grace_s: number | null,
  *   empty_dir: boolean, daemon: boolean, mirror: boolean, claims: number, created_at: number | null, product: string,
@@ -29,7 +37,7 @@
  *
  * @typedef {{fleet: Record<string, FleetRow>, products: Record<string, ProductRow>, nodes: Record<string, NodeRow>,
  *   pods: Record<string, PodRow>, workloads: Record<string, WorkloadRow>, attention: Record<string, AttentionRow>,
- *   labels: Record<string, LabelsRow>, events: Record<string, EventRow>}} Tables
+ *   labels: Record<string, LabelsRow>, events: Record<string, EventRow>, gpus: Record<string, GpuRow>}} Tables
  *
  * @typedef {[number, number]} Version  epoch and number
  * @typedef {{ids: string[], set: Record<string, unknown[]>}} Group
@@ -48,6 +56,7 @@
  * What the server tells the scripts of a page.
  * @typedef {{screen: string, node?: string}} View
  * @typedef {{cluster: string, view: View | null, lang: string, words: Record<string, string | string[]>, node_url: string,
+ *   gpu_url: string,
  *   page_urls: Record<string, string>,
  *   sign_in_url: string, placeholder: string, at: number | null, loss: string, socket: string, now: number}} Page
  */

@@ -48,16 +48,6 @@ export function nodeCells(root, context) {
 }
 
 /** @type {Behaviour} */
-export function slotted(root, context) {
-  return {
-    update(tables) {
-      const node = own(tables, context);
-      if (node) root.toggleAttribute("hidden", !node.cells);
-    },
-  };
-}
-
-/** @type {Behaviour} */
 export function hardware(root, context) {
   return {
     update(tables) {

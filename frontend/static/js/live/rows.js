@@ -2,11 +2,13 @@
  * A table: rows that change, appear and disappear. While somebody points at it or is in it, no row moves: new ones come last, and the
  * order is put right afterwards.
  */
+import { gpus } from "../panels/gpus.js";
 import { conditions, pods, resources, slots } from "../panels/node.js";
 import { events, labelRows } from "../panels/records.js";
 import * as waiting from "../panels/waiting.js";
 import * as workloads from "../panels/workloads.js";
 import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
+import { trend } from "./trends.js";
 
 /** @typedef {import("../panels/tables.js").Row} Row */
 /** @typedef {import("../types.js").Tables} Tables */
@@ -15,6 +17,7 @@ import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
 const ROWS = {
   resources: ({ nodes }, name) => (nodes[name] ? resources(nodes[name]) : null),
   slots: ({ nodes, pods: held }, name) => (nodes[name] ? slots(nodes[name], held) : null),
+  gpus: ({ nodes, gpus: found }, name) => (nodes[name] ? gpus(found, nodes[name]) : null),
   pods: (tables) => pods(tables.pods),
   conditions: ({ nodes }, name) => (nodes[name] ? conditions(nodes[name]) : null),
   events: (tables) => events(tables.events),
@@ -24,7 +27,7 @@ const ROWS = {
 };
 
 /** @type {import("../page.js").Behaviour} */
-export function rows(root, { words, now, page, nodeUrl }) {
+export function rows(root, { words, now, page, nodeUrl, gpuUrl }) {
   const body = part(root, "tbody"), home = /** @type {HTMLElement} */ (root.parentElement);
   const make = ROWS[root.dataset["liveRows"] ?? ""];
   /** @type {string[]} */
@@ -75,12 +78,28 @@ export function rows(root, { words, now, page, nodeUrl }) {
     mark(element, "data-level", row.level);
     for (const cell of element.children) {
       const column = cell.getAttribute("data-c") ?? "", small = cell.querySelector("small");
-      const text = part(cell, "span, a"), icon = cell.querySelector(".ico");
-      write(text, row.cells[column] ?? null, words, now(), { flash: known });
+      const line = cell.querySelector("svg.spark");
+      if (line !== null) {
+        trend(/** @type {SVGElement} */ (line), row.trend ?? null, row.level);
+        continue;
+      }
+      const text = part(cell, "span, a"), icon = cell.querySelector(".ico"), gpu = cell.querySelector("i.gpu");
+      write(text, row.cells[column] ?? null, words, now(), { flash: known && !cell.hasAttribute("data-quiet") });
       cell.classList.toggle("nil", row.nil?.includes(column) ?? false);
       if (small) write(small, row.small[column] ?? "", words, now(), { flash: known });
       if (icon) glyph(icon, row.marks?.[column] ?? "");
-      if (text instanceof HTMLAnchorElement) mark(text, "href", row.links?.[column] ? nodeUrl(row.links[column]) : "");
+      if (gpu) paint(gpu, row.gpu ?? ["", ""]);
+      const leads = row.links?.[column] ?? "", url = gpu ? gpuUrl : nodeUrl;
+      if (text instanceof HTMLAnchorElement) mark(text, "href", leads && url(leads));
     }
   }
+}
+
+/**
+ * @param {Element} gpu
+ * @param {[string, string]} cell state and fifths
+ */
+function paint(gpu, [state, fifths]) {
+  mark(gpu, "data-s", state);
+  mark(gpu, "data-u", fifths);
 }
