@@ -112,7 +112,7 @@ class NodeHealth(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log_sequence: int = -1  # last line of this boot's kernel log that was taken in
     lost_lines: int = 0  # of this boot
     hung: int = 0  # readings in a row in which the driver as a whole did not return
-    upgrade: tuple[str, float] = ("", 0.0)  # label value, and since when we have seen it
+    work: tuple[str, float] = ("", 0.0)  # what is announced, as Kubernetes says it, and since when
     planned: str = ""
     planned_since_at: float | None = None
 
@@ -131,7 +131,7 @@ class Transition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: dict[str, Fact] = {}
     boot_id: str = ""
     planned: bool = False  # of `to_state`: announced work
-    closes: str = ""  # how the finding `reason` ended: reboot, reset, replaced, cleared, answered, expired, removed …
+    closes: str = ""  # how the finding `reason` ended: reboot, reset, replaced, cleared, expired, named, removed
 
 
 class NodeStanding(Struct, frozen=True, kw_only=True, omit_defaults=True):
