@@ -156,7 +156,8 @@ class Gate:
         if api and "Authorization" in request.headers:
             _take_token(request)
         if not isinstance(request.user, User):
-            return errors.unauthorised() if api else redirect_to_login(request.get_full_path())
+            program = api and name != "api-v1:docs"  # a page, which people come to
+            return errors.unauthorised() if program else redirect_to_login(request.get_full_path())
         prefetch_related_objects([request.user], "groups")
         refusal = _refusal(request, name, cluster)
         if refusal is None and token_of(request) is None:

@@ -3,6 +3,7 @@
 Owns what the page lists. Must not say anything that the document does not.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from dashboard import pages
 
 Json = Mapping[str, Any]
+PROBLEM = "Problem"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,13 @@ class Operation:
     path: str
     text: str
     parameters: tuple[Field, ...]
-    answers: tuple[Field, ...]  # by status
+    answers: tuple[Field, ...]  # by status, without the refusals
+    refusals: tuple[str, ...]  # the statuses that come with a Problem
+
+    @property
+    def id(self) -> str:
+        """Where it is on the page."""
+        return "-".join(re.findall(r"\w+", f"{self.method} {self.path}")).lower()
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class Shape:
 
 def page(request: HttpRequest, document: Json) -> HttpResponse:
     context = {
-        "title": document["info"]["title"],
+        "origin": f"{request.scheme}://{request.get_host()}",
         "text": document["info"]["description"],
         "operations": list(operations(document)),
         "shapes": list(shapes(document)),
@@ -56,8 +64,10 @@ def operations(document: Json) -> Iterator[Operation]:
     for path, methods in document["paths"].items():
         for method, found in methods.items():
             parameters = tuple(_parameter(parameter) for parameter in found.get("parameters", ()))
-            answers = tuple(_answer(str(status), response) for status, response in found["responses"].items())
-            yield Operation(method.upper(), path, _text(found), parameters, answers)
+            answers = [_answer(str(status), response) for status, response in found["responses"].items()]
+            kept = tuple(answer for answer in answers if answer.link != PROBLEM)
+            refusals = tuple(answer.name for answer in answers if answer.link == PROBLEM)
+            yield Operation(method.upper(), path, _text(found), parameters, kept, refusals)
 
 
 def shapes(document: Json) -> Iterator[Shape]:

@@ -15,7 +15,7 @@ PATHS = (
     "/login/", "/c/{}/", "/c/{}/?zoom=dense", "/c/{}/?zoom=groups", "/c/{}/?state=failed&product=L4", "/c/{}/nodes/node-07/",
     "/c/{}/nodes/nobody/", "/c/{}/workloads/", "/c/{}/workloads/?q=nothing", "/c/{}/waiting/", "/c/{}/search/",
     "/c/{}/search/?q=llm",
-    "/all/", "/account/", "/help/", "/wall/?cluster={}", "/nowhere/",
+    "/all/", "/account/", "/help/", "/api/v1/docs", "/wall/?cluster={}", "/nowhere/",
 )  # fmt: skip
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
