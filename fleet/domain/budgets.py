@@ -128,6 +128,11 @@ def _standing(
     return Standing.UNREADY if desired == 0 and healthy == 0 and running else Standing.WAIT
 
 
+def standing(found: Allowance, allowed: int) -> Standing:
+    """How the budget is when the server allows fewer than our own arithmetic."""
+    return Standing.WAIT if allowed <= 0 and found.standing is Standing.OK else found.standing
+
+
 class Permission(StrEnum):
     """What the eviction subresource would say of one pod, budgets alone considered."""
 

@@ -305,6 +305,8 @@ class Job(Object, frozen=True):
 
 class ServiceSpec(Part, frozen=True):
     selector: dict[str, str] = {}
+    cluster_ip: str = field(default="", name="clusterIP")  # "None": headless, peers find each other by it
+    session_affinity: str = ""
 
 
 class Service(Object, frozen=True):

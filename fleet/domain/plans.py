@@ -132,6 +132,7 @@ class PodLoss(Struct, frozen=True):
     available: int | None = None  # of its workload, now
     needed: int | None = None  # by its budget
     comes_back_on: str = ""  # node with room for it; "" none is known
+    saved_at: float | None = None  # of its newest complete checkpoint
     evicted: bool = True  # False: it stays (DaemonSet, mirror pod) and `stays_because` says why
     stays_because: str = ""
 

@@ -100,7 +100,7 @@ def pod(
     ]
     if not node:
         conditions[0] |= {"reason": "Unschedulable", "message": "0/1 nodes are available"}
-    found = {
+    found: dict[str, Any] = {
         "kind": "Pod",
         "metadata": meta(name, namespace, **more),
         "spec": {"containers": [container(gpus)], "terminationGracePeriodSeconds": 30, **(spec or {})},

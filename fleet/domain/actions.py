@@ -1,0 +1,168 @@
+"""The actions: what can be done to a node, which guards stand before it, its steps, and how an action's state may change.
+
+Owns the registry that buttons, pages, API and engine iterate over, and the lifecycle. Must not do anything. Adding a guarded
+action is one entry here and the guards that it needs.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from fleet.domain import guards, plans
+from fleet.domain.facts import Facts, place
+from fleet.domain.guards import PODS, SITE
+from fleet.domain.losses import Draft
+from fleet.domain.plans import ActionState, Loss, Plan, Step, StepKind
+
+
+class Danger(StrEnum):
+    """How much is asked before it runs."""
+
+    REVERSIBLE = "reversible"  # a short question with two named buttons
+    DESTRUCTIVE = "destructive"  # loss, checks, expiry, typed name
+
+
+class ActionKind(Struct, frozen=True):
+    """One kind of action on one node."""
+
+    name: str
+    danger: Danger
+    guards: tuple[str, ...]
+    steps: Callable[[Draft], tuple[Step, ...]]
+    kubectl: Callable[[Draft], tuple[str, ...]]
+    empties: bool = False  # pods have to go
+
+
+# What a cordon or an uncordon may not be refused for: closing a node is how somebody makes things safe at 3 a.m.
+_LIGHT = ("role", "cluster-open", "target-known", "fresh", "permissions", "alone", "cordon-owner")
+_ALL = (*SITE, *PODS)
+
+CORDONED = "vigie.dev/cordoned-by"
+CORDON_REASON = "vigie.dev/cordon-reason"
+CORDONED_AT = "vigie.dev/cordoned-at"
+REBOOT = "vigie.dev/reboot-requested"
+
+
+def _cordon_step(draft: Draft) -> Step:
+    return Step(StepKind.CORDON, draft.facts.target, undo="uncordon", deadline_s=60.0)
+
+
+def _drain_steps(draft: Draft) -> tuple[Step, ...]:
+    facts = draft.facts
+    deadlines = facts.policy.deadlines
+    pods = len(draft.going)
+    return (
+        _cordon_step(draft),
+        Step(StepKind.DRAIN, facts.target, (("pods", pods),), deadline_s=deadlines.drain_s),
+        Step(StepKind.RELEASE, facts.target, deadline_s=deadlines.verify_s),
+        Step(StepKind.PROVE, facts.target, deadline_s=deadlines.prove_s),
+    )
+
+
+def _maintain_steps(draft: Draft) -> tuple[Step, ...]:
+    facts = draft.facts
+    deadlines = facts.policy.deadlines
+    cordon, drain, release, prove = _drain_steps(draft)
+    boot = facts.node.status.node_info.boot_id if facts.node else ""
+    driver = facts.node.metadata.labels.get("nvidia.com/cuda.driver-version.full", "") if facts.node else ""
+    return (
+        cordon,
+        drain,
+        release,
+        Step(StepKind.REBOOT, facts.target, (("boot_id", boot),), deadline_s=deadlines.reboot_s),
+        Step(
+            StepKind.VERIFY,
+            facts.target,
+            (("gpus", facts.machine.gpus), ("driver", driver or None)),
+            deadline_s=deadlines.verify_s,
+        ),
+        Step(StepKind.UNCORDON, facts.target, deadline_s=60.0),
+        prove,
+    )
+
+
+def _drain_commands(draft: Draft) -> tuple[str, ...]:
+    """What somebody would type instead. Without `--force`: what needs it is blocked here as well."""
+    node = draft.facts.target
+    flags = ["--ignore-daemonsets"]
+    if any(pod.scratch for pod in draft.loss.pods if pod.evicted):
+        flags.append("--delete-emptydir-data")
+    return (f"kubectl cordon {node}", f"kubectl drain {node} {' '.join(flags)} --timeout={_minutes(draft)}m")
+
+
+def _minutes(draft: Draft) -> int:
+    return max(1, round(draft.facts.policy.deadlines.drain_s / 60))
+
+
+def _maintain_commands(draft: Draft) -> tuple[str, ...]:
+    node = draft.facts.target
+    return (
+        *_drain_commands(draft),
+        f"# reboot {node} as your site does, then:",
+        f"kubectl wait node/{node} --for=condition=Ready --timeout={round(draft.facts.policy.deadlines.reboot_s / 60)}m",
+        f"kubectl uncordon {node}",
+    )
+
+
+ACTIONS: Mapping[str, ActionKind] = {
+    kind.name: kind
+    for kind in (
+        ActionKind(
+            "cordon",
+            Danger.REVERSIBLE,
+            _LIGHT,
+            lambda draft: (_cordon_step(draft),),
+            lambda draft: (f"kubectl cordon {draft.facts.target}",),
+        ),
+        ActionKind(
+            "uncordon",
+            Danger.REVERSIBLE,
+            _LIGHT,
+            lambda draft: (Step(StepKind.UNCORDON, draft.facts.target, undo="cordon", deadline_s=60.0),),
+            lambda draft: (f"kubectl uncordon {draft.facts.target}",),
+        ),
+        ActionKind("drain", Danger.DESTRUCTIVE, _ALL, _drain_steps, _drain_commands, empties=True),
+        ActionKind("maintain", Danger.DESTRUCTIVE, _ALL, _maintain_steps, _maintain_commands, empties=True),
+    )
+}
+
+
+def plan(facts: Facts, reason: str, options: plans.Facts = ()) -> Plan:
+    """The plan of `facts.kind` on `facts.target`, with every guard's answer. Raises KeyError for a kind that there is not."""
+    kind = ACTIONS[facts.kind]
+    draft = Draft(facts)
+    node = facts.node
+    return Plan(
+        cluster=facts.cluster,
+        kind=facts.kind,
+        target=facts.target,
+        target_uid=node.metadata.uid if node else "",
+        reason=reason,
+        options=options,
+        made_at=facts.now,
+        read_at=facts.read_at,
+        loss=draft.loss if kind.empties else Loss(),
+        checks=guards.run(kind.guards, draft),
+        steps=kind.steps(draft),
+        kubectl=kind.kubectl(draft),
+        pods=tuple(pod.metadata.uid for pod in draft.going) if kind.empties else (),
+    )
+
+
+def where(facts: Facts) -> tuple[str, str, str]:
+    """Pool, zone and rack of the target: what other actions count against."""
+    return place(facts.node) if facts.node else ("", "", "")
+
+
+# From which state an action may go where; everything else is refused by the ledger's compare-and-swap.
+LIFECYCLE: Mapping[ActionState, frozenset[ActionState]] = {
+    ActionState.PROPOSED: frozenset({ActionState.CONFIRMED, ActionState.REFUSED, ActionState.EXPIRED}),
+    ActionState.CONFIRMED: frozenset({ActionState.RUNNING, ActionState.EXPIRED, ActionState.STOPPED}),
+    ActionState.RUNNING: frozenset({ActionState.SUCCEEDED, ActionState.FAILED, ActionState.STOPPED}),
+    ActionState.SUCCEEDED: frozenset(),
+    ActionState.FAILED: frozenset(),
+    ActionState.STOPPED: frozenset(),
+    ActionState.REFUSED: frozenset(),
+    ActionState.EXPIRED: frozenset(),
+}

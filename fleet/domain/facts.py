@@ -1,0 +1,204 @@
+"""The facts of one decision: everything that was read, afresh, to plan, authorise or go on with an action.
+
+Owns their shape and what can be read off them without judging: who owns a pod, whether it trains or serves, which budgets are
+over it. Must not judge: `guards` does.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from msgspec import Struct
+
+from fleet.domain import budgets, machines
+from fleet.domain.budgets import Allowance, Scale
+from fleet.domain.capacity import effective_requests
+from fleet.domain.draining import Answer
+from fleet.domain.gpus import Measure
+from fleet.domain.objects import Budget, Node, Service
+from fleet.domain.policies import Policy
+from fleet.domain.specs import Claim, FullPod, Storage
+
+TRAINS = "vigie.dev/role"  # "training" or "serving", where nothing else tells
+CHECKPOINT = "vigie.dev/checkpoint-uri"
+IN_FLIGHT = "vigie.dev/in-flight"
+SCRATCH = "vigie.dev/scratch"  # names of emptyDir volumes whose content nobody misses, or "*"
+TRAINING_KINDS = frozenset(
+    {"PyTorchJob", "TFJob", "MPIJob", "JAXJob", "XGBoostJob", "PaddleJob", "TrainJob", "JobSet", "RayJob"}
+)
+
+
+class Actor(Struct, frozen=True):
+    """Who asks. `via`: web, api or console; somebody at a console is recorded, and never counts as a second person."""
+
+    name: str
+    role: str  # viewer, operator, approver
+    via: str = "web"
+
+
+class Permission(Struct, frozen=True):
+    """Vigie's own right to use one verb in one place, from an access review."""
+
+    verb: str
+    resource: str  # "pods/eviction", "nodes"
+    namespace: str  # "" the whole cluster
+    allowed: bool
+    reason: str = ""
+
+
+class Running(Struct, frozen=True):
+    """Another action that has been confirmed and has not ended."""
+
+    action: str
+    kind: str
+    target: str
+    pool: str = ""
+    zone: str = ""
+    rack: str = ""
+
+
+class Saved(Struct, frozen=True):
+    """The newest complete checkpoint of a training pod's workload. `durable`: it outlives the pod and its node."""
+
+    at: float
+    step: int | None = None
+    durable: bool | None = None
+    uri: str = ""
+
+
+class Owner(Struct, frozen=True):
+    """The top controller of a pod. `replicas` None: it has no scale. `ready`: its Ready pods, None unknown."""
+
+    key: str
+    kind: str
+    name: str
+    replicas: int | None = None
+    ready: int | None = None
+
+
+class Machine(Struct, frozen=True):
+    """What is known of the target's GPUs: how old the last reading is and what stands against each (by index)."""
+
+    measured: bool = False
+    read_at: float | None = None
+    silent: bool = False
+    gpus: int | None = None  # in the machine
+    troubles: tuple[tuple[int, str], ...] = ()
+    in_use: int | None = None  # processes on its GPUs; None unknown
+
+
+class Facts(Struct, frozen=True, dict=True):
+    """Everything of one cluster that a decision about one target needs. `None`: we could not or may not read it."""
+
+    cluster: str
+    kind: str
+    target: str
+    actor: Actor
+    now: float
+    read_at: float  # when the oldest of this was read
+    policy: Policy
+    actions_allowed: bool  # the site lets Vigie change this cluster
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[FullPod, ...] = ()  # bound ones, of every node
+    owners: Mapping[str, Owner] = {}  # by pod UID; without an entry: it has no controller
+    daemon_sets: frozenset[str] | None = None
+    budgets: tuple[Budget, ...] | None = None
+    services: tuple[Service, ...] | None = None
+    claims: Mapping[str, Claim] | None = None
+    storage: Mapping[str, Storage] | None = None
+    permissions: tuple[Permission, ...] = ()
+    dry_runs: Mapping[str, Answer] = {}  # by pod UID: what the server says to an eviction that changes nothing
+    running: tuple[Running, ...] = ()
+    machine: Machine = Machine()
+    degraded: frozenset[str] = frozenset()  # nodes with a GPU in trouble
+    in_flight: Mapping[str, Measure] = {}  # requests by pod UID; no entry: it declares no metric
+    warm_up_s: Mapping[str, Measure] = {}  # by owner key, measured from its earlier pods
+    scratch_bytes: Mapping[str, Measure] = {}  # by "pod UID/volume"
+    saved: Mapping[str, Saved] = {}  # by pod UID
+    cordoned_by: str = ""  # the action or person that our annotation names
+    picture_at: float | None = None
+
+    @cached_property
+    def node(self) -> Node | None:
+        return next((node for node in self.nodes if node.metadata.name == self.target), None)
+
+    @cached_property
+    def target_pods(self) -> tuple[FullPod, ...]:
+        return tuple(pod for pod in self.pods if pod.spec.node_name == self.target)
+
+    @cached_property
+    def over(self) -> Mapping[str, tuple[Budget, ...]]:
+        """The budgets that select each of the target's pods, by UID."""
+        found = self.budgets or ()
+        return {pod.metadata.uid: tuple(b for b in found if covers(b, pod)) for pod in self.target_pods}
+
+    @cached_property
+    def allowances(self) -> Mapping[str, Allowance]:
+        """The arithmetic of every budget over a pod of the target, by key. The server's own number counts where it is lower: with
+        several budgets on one pod it may be stale, and a stale permission must not be used."""
+        concerned = {budget.key: budget for mine in self.over.values() for budget in mine}
+        return {key: self._allowance(budget) for key, budget in concerned.items()}
+
+    def _allowance(self, budget: Budget) -> Allowance:
+        pods = [(pod, self._scale(pod)) for pod in self.pods if covers(budget, pod)]
+        found = budgets.allowance(budget, pods, self.now)
+        stated = budget.status.disruptions_allowed
+        if budget.status.observed_generation < budget.metadata.generation or stated >= found.allowed:
+            return found
+        return Allowance(found.expected, found.healthy, found.desired, stated, budgets.standing(found, stated))
+
+    def _scale(self, pod: FullPod) -> Scale | None:
+        owner = self.owners.get(pod.metadata.uid)
+        return Scale(owner.key, owner.replicas) if owner else None
+
+
+def covers(budget: Budget, pod: FullPod) -> bool:
+    return budget.metadata.namespace == pod.metadata.namespace and budgets.selects(
+        budget.spec.selector, pod.metadata.labels
+    )
+
+
+def gpus(pod: FullPod) -> int:
+    return sum(effective_requests(pod.spec).values())
+
+
+def place(node: Node) -> tuple[str, str, str]:
+    """Pool, zone and rack of a node, "" where no label tells."""
+    labels = node.metadata.labels
+    found = machines.machine(labels)
+    return found.pool, found.zone, labels.get("topology.kubernetes.io/rack", "")
+
+
+def serves(facts: Facts, pod: FullPod) -> bool:
+    """Whether others send it requests: it says so, or a Service that is not headless selects it (peers of a training job find
+    each other through a headless one)."""
+    said = pod.metadata.annotations.get(TRAINS)
+    if said:
+        return said == "serving"
+    if IN_FLIGHT in pod.metadata.annotations:
+        return True
+    return any(service.spec.cluster_ip != "None" for service in selecting(facts, pod))
+
+
+def selecting(facts: Facts, pod: FullPod) -> list[Service]:
+    """The Services that send requests to the pod."""
+    return [
+        service
+        for service in facts.services or ()
+        if service.metadata.namespace == pod.metadata.namespace
+        and service.spec.selector
+        and service.spec.selector.items() <= pod.metadata.labels.items()
+    ]
+
+
+def trains(facts: Facts, pod: FullPod) -> bool:
+    """Whether work in progress would be lost with it: it says so, its kind trains, or it holds GPUs and serves nobody. When in
+    doubt it does: what nobody declared may be somebody's week."""
+    said = pod.metadata.annotations.get(TRAINS)
+    if said:
+        return said == "training"
+    if CHECKPOINT in pod.metadata.annotations or pod.metadata.uid in facts.saved:
+        return True
+    owner = facts.owners.get(pod.metadata.uid)
+    if owner is not None and owner.kind in TRAINING_KINDS:
+        return True
+    return gpus(pod) > 0 and not serves(facts, pod)

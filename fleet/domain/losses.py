@@ -1,0 +1,215 @@
+"""What emptying a node would do to the pods on it: who goes, in which order, where to, and what is lost with each.
+
+Owns the draft of a drain, on which guards and plan stand, and the loss of each pod. Must not judge whether it is acceptable.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from fleet.domain import draining, facts, plans
+from fleet.domain.budgets import Outlook, outlook
+from fleet.domain.capacity import finished
+from fleet.domain.draining import Options, Selection
+from fleet.domain.facts import SCRATCH, Facts, gpus, serves, trains
+from fleet.domain.gpus import NA, Measure
+from fleet.domain.machines import TEAM, first
+from fleet.domain.plans import Loss, PodLoss, Scratch
+from fleet.domain.scheduling import Place, Placement, Unfit
+from fleet.domain.specs import FullPod
+
+CRITICAL_PRIORITY = 2_000_000_000  # system-cluster-critical and above
+GANG = (
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "ray.io/cluster",
+    "leaderworkerset.sigs.k8s.io/name",
+)
+
+
+class Draft(Struct, frozen=True, dict=True):
+    """A drain of `facts.target` as it would go. Everything follows from the facts."""
+
+    facts: Facts
+
+    @cached_property
+    def selection(self) -> Selection:
+        """Who would go if everything were accepted: what nobody accepted is a guard's business."""
+        accepted = Options(empty_dir=True, unmanaged=True)
+        return draining.select(self.facts.target_pods, self.facts.daemon_sets, accepted, self.facts.now)
+
+    @cached_property
+    def blockers(self) -> Mapping[str, draining.Blocker]:
+        """What kubectl would refuse without being told to, by pod UID."""
+        return draining.select(self.facts.target_pods, self.facts.daemon_sets, Options(), self.facts.now).blockers
+
+    @cached_property
+    def going(self) -> tuple[FullPod, ...]:
+        """The pods that would be evicted, in order: what costs least first, so that a drain that is stopped has cost least."""
+        chosen = {pod.metadata.uid for pod in self.selection.evict}
+        found = [pod for pod in self.facts.target_pods if pod.metadata.uid in chosen]
+        return tuple(sorted(found, key=lambda pod: (_turn(self.facts, pod), pod.key)))
+
+    @cached_property
+    def _placement(self) -> tuple[dict[str, str], dict[str, Counter[Unfit]]]:
+        """Every controlled pod's new node. Nodes that another action empties take nobody."""
+        emptied = {self.facts.target, *(other.target for other in self.facts.running)}
+        by_node: dict[str, list[FullPod]] = {}
+        for pod in self.facts.pods:
+            by_node.setdefault(pod.spec.node_name, []).append(pod)
+        places = [
+            Place(node, by_node.get(node.metadata.name, ()), degraded=node.metadata.name in self.facts.degraded)
+            for node in self.facts.nodes
+            if node.metadata.name not in emptied
+        ]
+        returning = [pod for pod in self.going if comes_back(pod)]
+        return Placement(places, self.facts.claims, self.facts.storage).place_all(returning)
+
+    @property
+    def placed(self) -> Mapping[str, str]:
+        return self._placement[0]
+
+    @property
+    def unplaced(self) -> Mapping[str, Counter[Unfit]]:
+        return self._placement[1]
+
+    @cached_property
+    def outlook(self) -> Outlook:
+        return outlook(self.going, self.facts.over, self.facts.allowances, self.placed.keys())
+
+    @cached_property
+    def loss(self) -> Loss:
+        return _total(tuple(_pod_loss(self, pod) for pod in self._shown()))
+
+    def _shown(self) -> Sequence[FullPod]:
+        """Those that go in their order, then those that stay."""
+        gone = {pod.metadata.uid for pod in self.going}
+        return (*self.going, *(pod for pod in self.facts.target_pods if pod.metadata.uid not in gone))
+
+
+def comes_back(pod: FullPod) -> bool:
+    """Whether its controller makes another pod in its place."""
+    return pod.controller is not None and not finished(pod)
+
+
+def _turn(known: Facts, pod: FullPod) -> int:
+    if finished(pod):
+        return 0
+    if (pod.spec.priority or 0) >= CRITICAL_PRIORITY:
+        return 4
+    if trains(known, pod):
+        return 3
+    return 2 if serves(known, pod) else 1
+
+
+def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
+    known, uid = draft.facts, pod.metadata.uid
+    owner, stays = known.owners.get(uid), draft.selection.stay.get(uid) or draft.selection.blockers.get(uid)
+    saved = known.saved.get(uid)
+    training, done = trains(known, pod), finished(pod)
+    over = known.over.get(uid, ())
+    allowances = [known.allowances[budget.key] for budget in over]
+    return PodLoss(
+        uid=uid,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        node=pod.spec.node_name,
+        owner_kind=owner.kind if owner else "",
+        owner_name=owner.name if owner else "",
+        team=first(pod.metadata.labels, TEAM),
+        gpus=gpus(pod),
+        training=training,
+        serving=serves(known, pod),
+        work_s=NA if done or not training or stays else _work_s(known, uid),
+        steps=NA if done or not training or stays else None,
+        requests=_requests(known, pod) if not (done or stays) else NA,
+        warm_up_s=known.warm_up_s.get(owner.key) if owner and serves(known, pod) else NA,
+        scratch=() if stays else _scratch(known, pod),
+        caches=_caches(known, pod),
+        gang_gpus=0 if done or stays else gang_gpus(known, pod),
+        grace_s=pod.spec.termination_grace_period_seconds,
+        budgets=tuple(sorted(budget.metadata.name for budget in over)),
+        available=owner.ready if owner else None,
+        needed=max((found.desired for found in allowances), default=None),
+        comes_back_on=draft.placed.get(uid, ""),
+        evicted=stays is None,
+        stays_because=stays.value if stays else "",
+        saved_at=saved.at if saved else None,
+    )
+
+
+def _work_s(known: Facts, uid: str) -> Measure:
+    saved = known.saved.get(uid)
+    return None if saved is None else max(0.0, known.now - saved.at)
+
+
+def _requests(known: Facts, pod: FullPod) -> Measure:
+    """NA only for a pod that serves nobody; one that serves without a metric has an unknown number in flight, never none."""
+    return known.in_flight.get(pod.metadata.uid) if serves(known, pod) else NA
+
+
+def _scratch(known: Facts, pod: FullPod) -> tuple[Scratch, ...]:
+    named = pod.metadata.annotations.get(SCRATCH, "")
+    declared = {name.strip() for name in named.split(",")}
+    return tuple(
+        Scratch(
+            volume.name,
+            known.scratch_bytes.get(f"{pod.metadata.uid}/{volume.name}"),
+            in_memory=volume.empty_dir.get("medium") == "Memory",
+            declared="*" in declared or volume.name in declared,
+        )
+        for volume in pod.spec.volumes
+        if volume.empty_dir is not None
+    )
+
+
+def _caches(known: Facts, pod: FullPod) -> tuple[str, ...]:
+    """What has to be warm again elsewhere: emptyDir volumes that call themselves caches, and sessions pinned by a Service."""
+    found = [v.name for v in pod.spec.volumes if v.empty_dir is not None and "cache" in v.name.lower()]
+    pinned = any(service.spec.session_affinity == "ClientIP" for service in facts.selecting(known, pod))
+    return (*sorted(found), *(("sessions",) if pinned else ()))
+
+
+def gang_gpus(known: Facts, pod: FullPod) -> int:
+    """GPUs of the other pods that stop when this one does: all ranks of its job."""
+    return sum(gpus(other) for other in gang(known, pod))
+
+
+def gang(known: Facts, pod: FullPod) -> list[FullPod]:
+    """The other unfinished pods of the same job. Only those of kinds whose pods work together, and of training pods at all."""
+    if not trains(known, pod):
+        return []
+    owner = known.owners.get(pod.metadata.uid)
+    together = owner is not None and owner.kind in {*facts.TRAINING_KINDS, "StatefulSet"}
+    mine = {name: pod.metadata.labels[name] for name in GANG if name in pod.metadata.labels} if not together else {}
+    found = []
+    for other in known.pods:
+        if (
+            other.metadata.uid == pod.metadata.uid
+            or other.metadata.namespace != pod.metadata.namespace
+            or finished(other)
+        ):
+            continue
+        other_owner = known.owners.get(other.metadata.uid)
+        same = together and owner is not None and other_owner is not None and other_owner.key == owner.key
+        if same or (mine and mine.items() <= other.metadata.labels.items()):
+            found.append(other)
+    return found
+
+
+def _total(pods: tuple[PodLoss, ...]) -> Loss:
+    going = [pod for pod in pods if pod.evicted]
+    scratch = [volume.used_bytes for pod in going for volume in pod.scratch]
+    hours: list[Measure] = [
+        pod.work_s * (pod.gpus + pod.gang_gpus) / 3600 if isinstance(pod.work_s, int | float) else pod.work_s
+        for pod in going
+    ]
+    return Loss(
+        pods=pods,
+        work_s=plans.total(pod.work_s for pod in going),
+        gpu_hours=plans.total(hours),
+        requests=plans.total(pod.requests for pod in going),
+        scratch_bytes=plans.total(scratch),
+    )

@@ -1,0 +1,172 @@
+"""Guards about the node, the site and the person: may this be done here, now, by this actor, beside everything else that goes on?
+
+Owns one function per guard, from a draft to what it found. A guard that finds nothing passes. Must not know which actions run it.
+"""
+
+from collections.abc import Iterator
+
+from fleet.domain.capacity import ready_status, resources, usable
+from fleet.domain.facts import place
+from fleet.domain.losses import Draft
+from fleet.domain.objects import Node
+from fleet.domain.plans import Check, Facts, Outcome
+
+APPROVER = "approver"
+OPERATOR = "operator"
+
+FRESH_S = 30.0  # older facts decide nothing
+READING_S = 60.0
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+ROLES = ("viewer", "operator", "approver")
+
+
+def role(draft: Draft) -> Iterator[Check]:
+    """Only an operator changes a cluster."""
+    if draft.facts.actor.role not in ROLES[1:]:
+        yield _block(draft, "role", "viewer", (("role", draft.facts.actor.role),), remedy="ask-operator")
+
+
+def cluster_open(draft: Draft) -> Iterator[Check]:
+    """Vigie changes only clusters that the site has named."""
+    if not draft.facts.actions_allowed:
+        yield _block(draft, "cluster-open", "read-only", (("cluster", draft.facts.cluster),), remedy="name-cluster")
+
+
+def target_known(draft: Draft) -> Iterator[Check]:
+    if draft.facts.node is None:
+        yield _block(draft, "target-known", "missing", remedy="check-name")
+
+
+def fresh(draft: Draft) -> Iterator[Check]:
+    """Nothing is decided on old facts."""
+    age_s = draft.facts.now - draft.facts.read_at
+    if age_s > FRESH_S:
+        yield _block(draft, "fresh", "old", (("age_s", age_s),), remedy="compute-again")
+
+
+def permissions(draft: Draft) -> Iterator[Check]:
+    """Vigie's own account may do every single thing that the action does, in every namespace that it concerns."""
+    for found in draft.facts.permissions:
+        if not found.allowed:
+            where = found.namespace or None
+            evidence: Facts = (("verb", found.verb), ("resource", found.resource), ("namespace", where))
+            subject = f"{found.verb} {found.resource}" + (f" in {found.namespace}" if found.namespace else "")
+            yield Check("permissions", Outcome.BLOCK, "denied", subject, evidence, "grant")
+
+
+def alone_on_target(draft: Draft) -> Iterator[Check]:
+    """One action at a time on a node."""
+    for other in draft.facts.running:
+        if other.target == draft.facts.target:
+            evidence: Facts = (("action", other.action), ("kind", other.kind))
+            yield _block(draft, "alone", "running", evidence, remedy="wait-or-stop")
+
+
+def control_plane(draft: Draft) -> Iterator[Check]:
+    if draft.facts.node is not None and any(label in draft.facts.node.metadata.labels for label in CONTROL_PLANE):
+        yield _block(draft, "control-plane", "control-plane", remedy="use-own-runbook", waivable_by=APPROVER)
+
+
+def node_answers(draft: Draft) -> Iterator[Check]:
+    """A silent kubelet stops no pod: they would stay Terminating for as long as it is silent."""
+    node = draft.facts.node
+    if node is not None and ready_status(node) not in {"True", "False"}:
+        yield _block(draft, "node-answers", "silent", remedy="wait-for-kubelet", waivable_by=APPROVER)
+
+
+def cordon_owner(draft: Draft) -> Iterator[Check]:
+    """Who has cordoned decides when it is lifted."""
+    node, mine = draft.facts.node, draft.facts.cordoned_by
+    if node is None or not node.spec.unschedulable:
+        return
+    if draft.facts.kind == "uncordon" and not mine:
+        yield _block(draft, "cordon-owner", "foreign", remedy="ask-who-cordoned", waivable_by=OPERATOR)
+    elif not mine:
+        yield Check("cordon-owner", Outcome.WARN, "stays-cordoned", draft.facts.target)
+
+
+def telemetry(draft: Draft) -> Iterator[Check]:
+    """Recovery is proved by readings: without them nobody can say that the GPUs came back well."""
+    machine = draft.facts.machine
+    if not machine.measured:
+        yield Check("telemetry", Outcome.WARN, "not-measured", draft.facts.target)
+    elif machine.silent or machine.read_at is None or draft.facts.now - machine.read_at > READING_S:
+        age_s = None if machine.read_at is None else draft.facts.now - machine.read_at
+        yield _block(draft, "telemetry", "silent", (("age_s", age_s),), remedy="restart-agent", waivable_by=APPROVER)
+
+
+def failure_domain(draft: Draft) -> Iterator[Check]:
+    """So many nodes of one rack, zone and pool, and of the whole cluster, may be under maintenance at once."""
+    facts, limits = draft.facts, draft.facts.policy.limits
+    if facts.node is None:
+        return
+    pool, zone, rack = place(facts.node)
+    others = [other for other in facts.running if other.kind in {"drain", "maintain"} and other.target != facts.target]
+    counts = (
+        ("rack", rack, sum(other.rack == rack for other in others), limits.nodes_per_rack),
+        ("zone", zone, sum(other.zone == zone for other in others), limits.nodes_per_zone),
+        ("pool", pool, sum(other.pool == pool for other in others), limits.nodes_per_pool),
+        ("cluster", facts.cluster, len(others), limits.nodes),
+    )
+    for scope, name, running, limit in counts:
+        if name and running >= limit:
+            evidence: Facts = (("scope", scope), ("name", name), ("running", running), ("limit", limit))
+            yield Check("failure-domain", Outcome.BLOCK, scope, name, evidence, "wait-for-others", APPROVER)
+
+
+def breaker(draft: Draft) -> Iterator[Check]:
+    """With a large share of the fleet out already, something is wrong that maintenance would make worse."""
+    nodes = [node for node in draft.facts.nodes if _gpus(node)]
+    out = [node for node in nodes if not usable(node) and node.metadata.name != draft.facts.target]
+    limit = draft.facts.policy.limits.unusable_share
+    if nodes and (len(out) + 1) / len(nodes) > limit and len(out) > 0:
+        evidence: Facts = (("out", len(out)), ("nodes", len(nodes)), ("limit_pct", round(limit * 100)))
+        yield _block(draft, "breaker", "too-many-out", evidence, remedy="bring-back", waivable_by=APPROVER)
+
+
+def capacity_floor(draft: Draft) -> Iterator[Check]:
+    """A pool keeps as many available GPUs as its policy asks for."""
+    node = draft.facts.node
+    if node is None:
+        return
+    pool = place(node)[0]
+    settings = draft.facts.policy.pools.get(pool)
+    if settings is None or not settings.floor_gpus:
+        return
+    left = sum(
+        _gpus(other) for other in draft.facts.nodes if other is not node and place(other)[0] == pool and usable(other)
+    )
+    if left < settings.floor_gpus:
+        evidence: Facts = (("pool", pool), ("left", left), ("floor", settings.floor_gpus))
+        yield _block(draft, "capacity-floor", "below", evidence, remedy="bring-back", waivable_by=APPROVER)
+
+
+def window(draft: Draft) -> Iterator[Check]:
+    """Maintenance begins within its windows, and never in a freeze."""
+    if draft.facts.node is None:
+        return
+    pool, now, policy = place(draft.facts.node)[0], draft.facts.now, draft.facts.policy
+    freeze = policy.frozen(pool, now)
+    if freeze is not None:
+        evidence: Facts = (("until_at", freeze.end.timestamp()), ("why", freeze.reason or None))
+        yield _block(draft, "window", "frozen", evidence, remedy="wait-for-window", waivable_by=APPROVER)
+    closed = policy.closed_window(pool, now)
+    if closed:
+        first = closed[0]
+        evidence = (
+            ("from", first.start.isoformat("minutes")),
+            ("to", first.end.isoformat("minutes")),
+            ("zone", first.timezone),
+        )
+        yield _block(draft, "window", "closed", evidence, remedy="wait-for-window", waivable_by=APPROVER)
+
+
+def _gpus(node: Node) -> int:
+    """Slots that it offers."""
+    return sum(resource.allocatable for resource in resources(node, {}))
+
+
+def _block(
+    draft: Draft, guard: str, reason: str, evidence: Facts = (), remedy: str = "", waivable_by: str = ""
+) -> Check:
+    return Check(guard, Outcome.BLOCK, reason, draft.facts.target, evidence, remedy, waivable_by)
