@@ -84,12 +84,18 @@ def diff(old: Snapshot, new: Snapshot) -> Delta | None:
     return Delta(changed) if changed else None
 
 
-def apply(old: Snapshot, delta: Delta) -> Snapshot:
-    """The snapshot that `delta` leads to. Raises ValueError when the delta does not fit (it was made for another snapshot)."""
-    if unknown := delta.tables.keys() - TABLES.keys():
-        raise ValueError(f"delta for unknown tables {sorted(unknown)}")
-    changed = {name: _table_applied(TABLES[name], getattr(old, name), found) for name, found in delta.tables.items()}
-    return structs.replace(old, **changed)
+def apply(old: Snapshot, *deltas: Delta) -> Snapshot:
+    """The snapshot that `deltas` lead to, one after another. Raises ValueError when one does not fit (it was made for another
+    snapshot). A table is copied once, however many change it."""
+    tables: dict[str, dict[str, Row]] = {}
+    for delta in deltas:
+        if unknown := delta.tables.keys() - TABLES.keys():
+            raise ValueError(f"delta for unknown tables {sorted(unknown)}")
+        for name, found in delta.tables.items():
+            if name not in tables:
+                tables[name] = dict(getattr(old, name))
+            _change(tables[name], TABLES[name], found)
+    return structs.replace(old, **tables)
 
 
 def rows(snapshot: Snapshot, view: View) -> dict[str, dict[str, Row]]:
@@ -188,14 +194,12 @@ def _changed_fields(old: Row | None, new: Row) -> tuple[str, ...]:
     return tuple(field for field in fields if getattr(old, field) != getattr(new, field))
 
 
-def _table_applied(row_type: type[Row], old: Mapping[str, Row], delta: TableDelta) -> dict[str, Row]:
-    table = dict(old)
+def _change(table: dict[str, Row], row_type: type[Row], delta: TableDelta) -> None:
     for key in delta.gone:
         table.pop(key, None)
     for group in delta.groups:
         for key, values in _rows_of(group):
             table[key] = _row_applied(row_type, table.get(key), key, values)
-    return table
 
 
 def _rows_of(group: Group) -> Iterator[tuple[str, dict[str, Any]]]:

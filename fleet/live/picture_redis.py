@@ -7,31 +7,26 @@ Keys of a cluster: `lease` (token, expires), `epoch` and `holder` (of the last l
 `rows:TABLE` (hash: row key → row, msgpack) and `deltas` (stream: id epoch-n → JSON), which lets readers catch up.
 """
 
-import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
-import redis
 import structlog
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from fleet.domain.changes import Delta, Version, apply, decode, encode
 from fleet.domain.picture import TABLES, Row, Snapshot
 from fleet.live.notices import delta_notice, pulse_notice
 from fleet.live.published import Lease, PictureError, Published, Pulse
+from fleet.live.redis_link import connect, reaching
 
 log = structlog.get_logger(__name__)
 
 R = TypeVar("R")
 
-KEPT_DELTAS = 300  # half a minute of steady change
-CALL_WITHIN_S = 2.0
-CONNECT_WITHIN_S = 1.0
+KEPT_DELTAS = 1_000  # two minutes of steady change; catching up on more costs as much as reading everything
 
 _ACQUIRE = """
 -- lease epoch holder | token ttl_ms holder now_s
@@ -114,12 +109,7 @@ class RedisPicture:
     """`fleet.live.Picture`. `notify` is called after each write; reading keeps a copy per cluster and fetches what it misses."""
 
     def __init__(self, url: str, notify: Callable[[Mapping[str, Any]], None], namespace: str = "vigie:picture") -> None:
-        self._redis = redis.Redis.from_url(
-            url,
-            socket_timeout=CALL_WITHIN_S,
-            socket_connect_timeout=CONNECT_WITHIN_S,
-            retry=Retry(NoBackoff(), 0),  # a script that was cut off may have run: the writer decides what to do
-        )
+        self._redis = connect(url)
         self._notify, self._namespace = notify, namespace
         scripts = {
             "acquire": _ACQUIRE,
@@ -185,17 +175,17 @@ class RedisPicture:
             return found
 
     def version(self, cluster: str) -> Version | None:
-        with _reaching():
+        with reaching():
             found: Any = self._redis.get(self._key(cluster, "version"))
         return _version(found)
 
     def last_pulse(self, cluster: str) -> Pulse | None:
-        with _reaching():
+        with reaching():
             found: Any = self._redis.get(self._key(cluster, "pulse"))
         return _PULSES.decode(found) if found else None
 
     def clusters(self) -> list[str]:
-        with _reaching():
+        with reaching():
             members: Any = self._redis.smembers(f"{self._namespace}:clusters")
         return sorted(name.decode() for name in members)
 
@@ -203,14 +193,14 @@ class RedisPicture:
         names = ("epoch", "version", "deltas", *(f"rows:{table}" for table in TABLES))
         done: bytes = self._run("publish", cluster, names, version.epoch, version.n, KEPT_DELTAS, delta, *rows)
         if done == b"done" and not delta:
-            with _reaching():
+            with reaching():
                 self._redis.sadd(f"{self._namespace}:clusters", cluster)
         return done
 
     def _caught_up(self, cluster: str, copy: Published) -> Published | None:
         """The copy, brought to the current version by the deltas since then; read anew when they are not all there."""
         epoch, n = copy.version.epoch, copy.version.n
-        with _reaching(), self._redis.pipeline(transaction=True) as pipe:
+        with reaching(), self._redis.pipeline(transaction=True) as pipe:
             pipe.mget(self._key(cluster, "version"), self._key(cluster, "pulse"))
             pipe.xrange(self._key(cluster, "deltas"), min=f"{epoch}-{n + 1}")
             (version_bytes, pulse), deltas = pipe.execute()
@@ -221,13 +211,11 @@ class RedisPicture:
             )
         if version.epoch != epoch or version.n < n or len(deltas) != version.n - n:
             return self._read_whole(cluster)
-        snapshot = copy.snapshot
-        for _, fields in deltas:
-            snapshot = apply(snapshot, decode(fields[b"delta"]))
+        snapshot = apply(copy.snapshot, *(decode(fields[b"delta"]) for _, fields in deltas))
         return Published(snapshot, version, _PULSES.decode(pulse))
 
     def _read_whole(self, cluster: str) -> Published | None:
-        with _reaching(), self._redis.pipeline(transaction=True) as pipe:
+        with reaching(), self._redis.pipeline(transaction=True) as pipe:
             pipe.mget(self._key(cluster, "version"), self._key(cluster, "pulse"))
             for table in TABLES:
                 pipe.hgetall(self._key(cluster, f"rows:{table}"))
@@ -239,7 +227,7 @@ class RedisPicture:
         return Published(Snapshot(**rows), version, _PULSES.decode(pulse))
 
     def _run(self, script: str, cluster: str, names: tuple[str, ...], *arguments: Any) -> Any:
-        with _reaching():
+        with reaching():
             return self._scripts[script](keys=[self._key(cluster, name) for name in names], args=arguments)
 
     def _key(self, cluster: str, name: str) -> str:
@@ -247,14 +235,6 @@ class RedisPicture:
 
 
 _LEASE = ("lease", "epoch", "holder")
-
-
-@contextlib.contextmanager
-def _reaching() -> Iterator[None]:
-    try:
-        yield
-    except redis.RedisError as error:
-        raise PictureError(f"{type(error).__name__}: {error}") from error
 
 
 def _changed(delta: Delta, snapshot: Snapshot) -> list[Any]:

@@ -1,6 +1,7 @@
 """The wire contract: apply(old, diff(old, new)) == new, for whole pictures and for what one screen shows."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -58,6 +59,17 @@ def test_a_delta_leads_to_the_new_picture(pair: tuple[Snapshot, Snapshot]) -> No
         assert changes.apply(old, changes.decode(changes.encode(delta))) == new
         backwards = Snapshot(**{name: dict(reversed(getattr(new, name).items())) for name in TABLES})
         assert changes.diff(old, backwards) == delta, "the order of a table does not matter"
+
+
+@given(transitions(), transitions())
+def test_a_run_of_deltas_leads_where_each_after_the_other_does(
+    one: tuple[Snapshot, Snapshot], two: tuple[Snapshot, Snapshot]
+) -> None:
+    steps = [*one, *two]
+    deltas = [found for a, b in pairwise(steps) if (found := changes.diff(a, b)) is not None]
+    before = {name: dict(getattr(steps[0], name)) for name in TABLES}
+    assert changes.apply(steps[0], *deltas) == steps[-1]
+    assert {name: getattr(steps[0], name) for name in TABLES} == before, "nobody else's tables are touched"
 
 
 @given(transitions())
