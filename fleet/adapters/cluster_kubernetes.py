@@ -26,6 +26,15 @@ from fleet.domain.kube import Event, Kind, Status
 from fleet.ports import PortError, Stopping
 
 LONGEST_ERROR_BYTES = 64 * 1024
+JSON = "application/json"
+
+
+class Reply(Struct, frozen=True):
+    """An answer of the API server. `retry_after`: the header as it is, "" none."""
+
+    status: int
+    body: bytes
+    retry_after: str = ""
 
 
 class KubernetesCluster:
@@ -97,6 +106,30 @@ class ApiServer:
         response.connection.wire.settimeout(silence_s)
         return response
 
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        *,
+        query: Mapping[str, str] | None = None,
+        kind: str = JSON,
+        within_s: float,
+    ) -> Reply:
+        """The server's answer to a request that changes something, whatever its status. Sent once: a request that broke may have
+        been carried out, and the caller has to look. Raises PortError when there is no answer."""
+        pools, url, headers = self._request(method, path, query or {})
+        headers |= {"Content-Type": kind}
+        try:
+            response = pools.request(
+                method, url, body=body, headers=headers, timeout=Timeout(total=within_s), retries=False, redirect=False
+            )
+        except BREAKS as error:
+            raise broken(error) from None
+        if response.status == 401:
+            self._forget_credentials()
+        return Reply(response.status, response.data, response.headers.get("Retry-After", ""))
+
     def uid(self) -> str:
         """The uid of kube-system, which lives and dies with its cluster; "" when we may not read it. Raises PortError."""
         try:
@@ -115,7 +148,7 @@ class ApiServer:
         return Timeout(connect=self._patience.connect_s, read=self._patience.answer_s)
 
     def _get(self, path: str, query: Mapping[str, str], timeout: Timeout) -> Any:
-        pools, url, headers = self._request(path, query)
+        pools, url, headers = self._request("GET", path, query)
         options = {"timeout": timeout, "retries": False, "redirect": False, "preload_content": False}
         try:
             try:
@@ -139,13 +172,13 @@ class ApiServer:
             if time.monotonic() - self._made_at >= self._patience.credentials_s:
                 self._client = None
 
-    def _request(self, path: str, query: Mapping[str, str]) -> tuple[Any, str, dict[str, str]]:
+    def _request(self, method: str, path: str, query: Mapping[str, str]) -> tuple[Any, str, dict[str, str]]:
         """Connection pools, address and headers. May run the kubeconfig's credential plugin, so one thread at a time."""
         with self._lock:
             try:
                 api = self._current()
                 _, url, headers, *_ = api.param_serialize(
-                    "GET",
+                    method,
                     path,
                     query_params=list(query.items()),
                     header_params={"Accept": "application/json"},
