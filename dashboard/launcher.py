@@ -235,7 +235,9 @@ def free_port() -> int:
 
 
 def rehearsal(start: Start, env: dict[str, str]) -> Child:
-    return Child("rehearsal", [sys.executable, "manage.py", "rehearsal", "--home", str(start.home)], env)
+    """Its nodes' agents get our address, as those of a site get it from their DaemonSet."""
+    told = ["--home", str(start.home), "--readings-to", start.address]
+    return Child("rehearsal", [sys.executable, "manage.py", "rehearsal", *told], env)
 
 
 def redis_server(start: Start, env: dict[str, str]) -> Child:

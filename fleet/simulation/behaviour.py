@@ -48,6 +48,7 @@ IMAGES: dict[str, Behaviour] = {
     "node-exporter": Behaviour(1.0, 1.0, 1.0, image_bytes=26_118_452),
     "fabric-agent": Behaviour(1.0, 1.0, 1.0, image_bytes=58_220_901),
     "log-shipper": Behaviour(1.0, 1.0, 1.0, image_bytes=71_003_348),
+    "vigie": Behaviour(2.0, 1.0, 1.0, image_bytes=248_117_920),
 }
 
 

@@ -15,7 +15,9 @@ POOLS: tuple[tuple[str, str, str, int], ...] = (  # pool, zone, product, nodes o
     ("infer", "par1-b", "L4", 6),
 )
 CORDONED = 16  # since six days
-NAMESPACES = ("batch", "gpu-operator", "inference", "monitoring", "notebooks", "sandbox", "serving", "training", "web")
+NAMESPACES = (
+    "batch", "gpu-operator", "inference", "monitoring", "notebooks", "sandbox", "serving", "training", "vigie", "web",
+)  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -151,7 +153,11 @@ class Daemon:
     image: str
     port: int = 0
     host_network: bool = False
+    account: str = ""  # its service account; "" the default one
 
+
+AGENT = Daemon("vigie-agent", "vigie", "par-prod/vigie:0.1.0", account="vigie-agent")
+AGENT_AUDIENCE = "vigie"  # whom its token is for
 
 DAEMONS: tuple[Daemon, ...] = (
     Daemon("nvidia-device-plugin", "gpu-operator", "par-prod/k8s-device-plugin:v0.17.4"),
@@ -159,4 +165,5 @@ DAEMONS: tuple[Daemon, ...] = (
     Daemon("node-exporter", "monitoring", "par-prod/node-exporter:v1.9.1", 9100, host_network=True),
     Daemon("fabric-agent", "kube-system", "par-prod/fabric-agent:2.4", host_network=True),
     Daemon("log-shipper", "monitoring", "par-prod/log-shipper:0.46"),
+    AGENT,
 )  # fmt: skip

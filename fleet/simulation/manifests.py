@@ -5,7 +5,7 @@ Pure: a row of the catalogue in, manifests out, as they would be applied. What t
 
 from typing import Any
 
-from fleet.simulation.catalogue import Daemon, Kind, Workload
+from fleet.simulation.catalogue import AGENT_AUDIENCE, Daemon, Kind, Workload
 from fleet.simulation.hardware import GPU, MODELS
 
 Object = dict[str, Any]
@@ -137,6 +137,11 @@ def daemon_set(daemon: Daemon) -> Object:
     }
     if daemon.host_network:
         spec["hostNetwork"] = True
+    if daemon.account:
+        spec |= {"serviceAccountName": daemon.account, "hostPID": True}
+        token = {"audience": AGENT_AUDIENCE, "expirationSeconds": 3600, "path": "token"}
+        spec["volumes"] = [{"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}}]
+        container["volumeMounts"] = [{"name": "token", "mountPath": "/var/run/secrets/vigie", "readOnly": True}]
     return {
         "metadata": {
             "name": daemon.name,

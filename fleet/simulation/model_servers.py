@@ -147,9 +147,14 @@ def answered(container: Container) -> int:
 
 
 def _load(container: Container, at: float) -> float:
-    """Requests a second: each server's swings have their own phase."""
-    lot = int(container.pod["metadata"]["uid"][:8], 16) / 0xFFFFFFFF
-    return REQUESTS_PER_S * (1 + 0.5 * math.sin(2 * math.pi * (at / SWING_S + lot)))
+    """Requests a second."""
+    return REQUESTS_PER_S * 1.5 * load_share(container.pod, at)
+
+
+def load_share(pod: Object, at: float) -> float:
+    """Its load as a share of the highest that it ever has: each server's swings have their own phase."""
+    lot = int(pod["metadata"]["uid"][:8], 16) / 0xFFFFFFFF
+    return (1 + 0.5 * math.sin(2 * math.pi * (at / SWING_S + lot))) / 1.5
 
 
 def _is_up(container: Container) -> bool:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from fleet.simulation.agents import Agents
+from fleet.simulation.auth import Auth
 from fleet.simulation.catalogue import BLOCK_NODES, WORKLOADS, Workload
 from fleet.simulation.churn import Churn
 from fleet.simulation.clock import Clock, RealClock
@@ -19,7 +21,9 @@ from fleet.simulation.control import Control
 from fleet.simulation.controller import Controller
 from fleet.simulation.life import Life
 from fleet.simulation.machinery import Machinery
+from fleet.simulation.machines import Machines
 from fleet.simulation.page import PageServer
+from fleet.simulation.posting import Door
 from fleet.simulation.scenarios.programme import SCENARIOS
 from fleet.simulation.scenarios.stage import Stage
 from fleet.simulation.seed import Seed
@@ -55,6 +59,7 @@ class Rehearsal:
         self.store = Store(self.clock, seed=seed)
         Seed(self.store, seed, workloads).plant(nodes, pods)
         self.machinery = Machinery(self.store, self.clock, seed, without)
+        self.machines = Machines(self.store, seed)
         self.life = Life(self.store, self.clock, seed, pace, workloads)
         self.churn = Churn(self.store, self.clock, seed, churn) if churn > 0 else None
         self._tasks: list[asyncio.Task[None]] = []
@@ -92,11 +97,15 @@ class Ports:
 
 
 @contextlib.asynccontextmanager
-async def listening(rehearsal: Rehearsal, home: Path, port: int = 0, page_port: int = 0) -> AsyncIterator[Ports]:
+async def listening(
+    rehearsal: Rehearsal, home: Path, port: int = 0, page_port: int = 0, readings_to: str = ""
+) -> AsyncIterator[Ports]:
     """Run the cluster with its API and its page on loopback and its kubeconfig at `home`/kubeconfig.
 
-    OSError when a port is taken or the folder cannot be written.
+    `readings_to`: where the agents of its nodes are told to post; nobody posts without it. OSError when a port is taken or the
+    folder cannot be written, ValueError for what is no address.
     """
+    door = Door(readings_to) if readings_to else None
     home.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 -- once, before anything runs
     server = ApiServer(rehearsal.store)
     faults = ServerFaults(server.app, rehearsal.clock, drop=server.drop_connections)
@@ -108,12 +117,27 @@ async def listening(rehearsal: Rehearsal, home: Path, port: int = 0, page_port: 
         await page.start(page_port)
         server.write_kubeconfig(home / "kubeconfig", CONTEXT)
         await rehearsal.start()
-        yield Ports(server, stage, page)
+        async with contextlib.AsyncExitStack() as stack:
+            if door is not None:
+                await stack.enter_async_context(_posting(rehearsal, server.auth, door))
+            yield Ports(server, stage, page)
     finally:
         await stage.close()
         await page.stop()
         await server.stop()
         await rehearsal.stop()
+
+
+@contextlib.asynccontextmanager
+async def _posting(rehearsal: Rehearsal, auth: Auth, door: Door) -> AsyncIterator[None]:
+    agents = Agents(rehearsal.store, rehearsal.clock, rehearsal.machines, auth, door.post)
+    agents.start()
+    try:
+        yield
+    finally:
+        await agents.stop()
+        await door.close()
+        agents.check()
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,9 @@ class Seed:
     def _daemons(self, machines: list[Place]) -> None:
         for daemon in DAEMONS:
             self._at(58 * 24 * HOUR_S)
+            if daemon.account:
+                account = {"metadata": {"name": daemon.account, "namespace": daemon.namespace}}
+                self.store.create("serviceaccounts", account, manager="helm")
             owner = self.store.create("daemonsets", manifests.daemon_set(daemon), manager="helm")
             identity = template_hash(owner["spec"]["template"])
             for place in machines:

@@ -25,6 +25,9 @@ class Command(BaseCommand):
         parser.add_argument("--pods", type=int, default=None, help="fill up with small servers to so many pods")
         parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same fleet")
         parser.add_argument("--churn", type=float, default=0.0, help="changes a second on top (needs --pods)")
+        parser.add_argument(
+            "--readings-to", default="", metavar="URL", help="where the agents on its nodes post readings"
+        )
         parser.add_argument("--speed", type=float, default=1.0, help="how much faster than the wall clock")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
@@ -50,7 +53,7 @@ class Command(BaseCommand):
         rehearsal = Rehearsal(seed, RealClock(speed), nodes, more["pods"], churn=more["churn"])
         gc.freeze()  # the seeded fleet lives as long as the process: never search it for garbage
         gc.enable()
-        async with listening(rehearsal, home, port, more["page_port"]) as ports:
+        async with listening(rehearsal, home, port, more["page_port"], more["readings_to"]) as ports:
             self.stdout.write(f"ready {ports.server.url}")
             self.stdout.write(f"page {ports.page.link()}")
             self.stdout.flush()
