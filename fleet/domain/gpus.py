@@ -69,11 +69,15 @@ class DriverStatus(StrEnum):
 
 
 class Holder(Struct, frozen=True, omit_defaults=True):
-    """A container that a GPU or an instance is assigned to (`assigned`), or whose process uses it."""
+    """A container that a GPU or an instance is assigned to (`assigned`), or whose process uses it.
 
-    namespace: str
-    pod: str
+    The kubelet names pods and not their UIDs; a process's control group has the UID and no name: one of the two is "".
+    """
+
+    namespace: str = ""
+    pod: str = ""
     container: str = ""
+    pod_uid: str = ""
 
 
 class Process(Struct, frozen=True, omit_defaults=True):
@@ -158,7 +162,8 @@ class Gpu(Struct, frozen=True, omit_defaults=True, kw_only=True):
     fabric_clique: Measure = None
     recovery_action: Measure = None  # NVIDIA's field 230
     processes: tuple[Process, ...] | None = None  # None: not known
-    assigned: tuple[Holder, ...] | None = None  # by the kubelet; None: not known
+    assigned: tuple[Holder, ...] | None = None  # by the kubelet, as a whole or shared; None: not known
+    advertised: bool | None = None  # whether the device plugin offers it, or an instance of it; None: not known
     instances: tuple[Instance, ...] = ()
 
 
@@ -210,6 +215,8 @@ class Reading(Struct, frozen=True, omit_defaults=True, kw_only=True):
     gpus: tuple[Gpu, ...] = ()
     faults: tuple[Fault, ...] = ()  # since the reading before
     lost_lines: int = 0  # lines of the kernel log that were overwritten before they were read
+    lost_faults: int = 0  # faults that the source had to forget before Vigie took them
+    log_error: str = ""  # why the kernel log cannot be read: then no fault is no news; "" when it can
 
 
 def normal_pci(address: str) -> str:
