@@ -1,7 +1,8 @@
-"""The picture store: what is, published by one writer per cluster and read by every screen.
+"""The picture store: what is, published by one writer per cluster and read by every screen; and the GPU store, readings on their way
+in and what is remembered of them.
 
-Owns where pictures are kept (Redis, or this process's memory) and the notices that go out with them. Must not know Kubernetes or
-people, and holds nothing that cannot come back by itself.
+Owns where both are kept (Redis, or this process's memory) and the notices that go out. Must not know Kubernetes or people, and
+holds nothing that cannot come back by itself.
 """
 
 import asyncio
@@ -11,22 +12,37 @@ from typing import Any
 
 from django.conf import settings
 
+from fleet.live.gpus import BEGINNING, Cursor, GpuStore, Hold, Offered, Point, Received, Series, Settled, Told, Worker
+from fleet.live.gpus_memory import MemoryGpus
 from fleet.live.notices import GROUP, Notices
 from fleet.live.picture_memory import MemoryPicture
 from fleet.live.published import Lease, Loss, Picture, PictureError, Published, Pulse, Work
 
 __all__ = [
+    "BEGINNING",
     "GROUP",
+    "Cursor",
+    "GpuStore",
+    "Hold",
     "Lease",
     "Loss",
+    "MemoryGpus",
     "MemoryPicture",
+    "Offered",
     "Picture",
     "PictureError",
+    "Point",
     "Published",
     "Pulse",
+    "Received",
+    "Series",
+    "Settled",
+    "Told",
     "Work",
+    "Worker",
     "attach",
     "failures",
+    "gpus",
     "picture",
     "tell",
 ]
@@ -57,3 +73,13 @@ def picture() -> Picture:
 
         return RedisPicture(settings.VIGIE_REDIS_URL, _notices.send)
     return MemoryPicture(_notices.send)
+
+
+@functools.cache
+def gpus() -> GpuStore:
+    """This process's store of what is known of GPUs."""
+    if settings.VIGIE_REDIS_URL:
+        from fleet.live.gpus_redis import RedisGpus
+
+        return RedisGpus(settings.VIGIE_REDIS_URL)
+    return MemoryGpus()
