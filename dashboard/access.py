@@ -59,6 +59,8 @@ EXPOSED: Mapping[str, Role | str] = {
     "api-v1:node-pods": Role.VIEWER,
     "api-v1:workloads": Role.VIEWER,
     "api-v1:waiting": Role.VIEWER,
+    "api-v1:gpus": Role.VIEWER,
+    "api-v1:gpu": Role.VIEWER,
     "api-v1:events": Role.VIEWER,
     "api-v1:docs": Role.VIEWER,
     "api-v1:openapi-json": Role.VIEWER,

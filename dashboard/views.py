@@ -21,6 +21,7 @@ from dashboard.panels import clusters as clusters_panel
 from dashboard.panels import fleet as fleet_panel
 from dashboard.panels import gpus as gpus_panel
 from dashboard.panels import help as help_panel
+from dashboard.panels import help_gpus as help_gpus_panel
 from dashboard.panels import node as node_panel
 from dashboard.panels import records as records_panel
 from dashboard.panels import search as search_panel
@@ -196,7 +197,7 @@ def search(request: HttpRequest, cluster: str) -> HttpResponse:
         "view": None,
         "known": published is not None,
         "q": text,
-        "gpu": search_panel.asks_for_a_gpu(text),
+        "no_gpus": published is not None and not published.snapshot.gpus and search_panel.asks_for_a_gpu(text),
         "results": search_panel.search(published.snapshot, text) if published else [],
     }
     return page(request, "search.html", cluster, context)
@@ -250,4 +251,4 @@ def _cluster(name: str) -> dict[str, Any]:
 
 
 def help_page(request: HttpRequest) -> HttpResponse:
-    return page(request, "help.html", "", {"sections": help_panel.sections()})
+    return page(request, "help.html", "", {"sections": (*help_panel.sections(), *help_gpus_panel.sections())})

@@ -96,6 +96,18 @@ class NodeAnswer(Head, frozen=True):
     events: list[EventRow]
 
 
+class GpusAnswer(Page, frozen=True):
+    """GPUs of one cluster that are measured, by their keys."""
+
+    items: list[GpuRow]
+
+
+class GpuAnswer(Head, frozen=True):
+    """One GPU."""
+
+    gpu: GpuRow
+
+
 class ClusterState(msgspec.Struct, frozen=True):
     """One cluster that you may see. `fleet`: its totals, null before its first snapshot. The rest as in every answer."""
 
@@ -112,7 +124,17 @@ class ClustersAnswer(msgspec.Struct, frozen=True):
     items: list[ClusterState]
 
 
-ANSWERS = (SnapshotAnswer, NodesAnswer, NodeAnswer, PodsAnswer, WorkloadsAnswer, ClustersAnswer, errors.Problem)
+ANSWERS = (
+    SnapshotAnswer,
+    NodesAnswer,
+    NodeAnswer,
+    PodsAnswer,
+    WorkloadsAnswer,
+    GpusAnswer,
+    GpuAnswer,
+    ClustersAnswer,
+    errors.Problem,
+)
 
 
 class Refused(Exception):  # noqa: N818  (an answer, not a failure)

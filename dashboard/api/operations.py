@@ -10,14 +10,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from ninja import Field, NinjaAPI, Query, Schema
+from ninja import Field, NinjaAPI, Query
 from ninja.errors import AuthenticationError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard import access, clusters, errors
-from dashboard.api import answers, reference, stream
+from dashboard.api import answers, gpus, reference, stream
 from dashboard.api.answers import Refused, described, head, page, published
+from dashboard.api.parameters import Cluster, Part
 from fleet.domain.changes import waits
 from fleet.domain.occurrences import newest
 from fleet.domain.picture import FleetRow, LabelsRow, NodeRow, PodRow, Snapshot, WorkloadRow
@@ -61,17 +62,7 @@ api = Api(
     docs_url=None,
     auth=[Session(), Token()],
 )
-
-CLUSTER = "Name of a cluster; the first one that you may see when left out"
-Cluster = Annotated[str, Query(max_length=253, description=CLUSTER)]
-
-
-class Part(Schema):
-    """Which part of a list."""
-
-    cluster: str = Field("", max_length=253, description=CLUSTER)
-    after: str = Field("", max_length=600, description="`next` of the answer before")
-    limit: int = Field(500, ge=1, le=1000, description="The most items in one answer")
+api.add_router("", gpus.router)
 
 
 class NodesWanted(Part):

@@ -151,6 +151,8 @@ ACTIONS: Patterns = {
 RULES: Patterns = {
     "rule.xid": _("Xid {code}"),
     "rule.sxid": _("SXid {code}"),
+    "rule.xid-unnumbered": _("Xid without a number"),
+    "rule.sxid-unnumbered": _("SXid without a number"),
     "rule.off-bus": _("Fallen off the bus"),
     "rule.api-mismatch": _("Driver and library differ"),
     "rule.remap-failure": _("Row remap failed"),
@@ -179,6 +181,38 @@ RULES: Patterns = {
     "rule.power-cable": _("Power cable missing"),
     "rule.call-hung": _("A driver call does not return"),
     "rule.no-answer": _("The driver answers with an error"),
+    "rule.gpu-missing": _("No longer listed by the driver"),
+    "rule.not-measured": _("Not one number is measured"),
+    "rule.readings-silent": _("No readings arrive"),
+    "rule.driver-upgrade": _("Driver upgrade under way"),
+    "rule.mig-change": _("MIG change under way"),
+    "rule.library-missing": _("The driver’s library is missing"),
+    "rule.driver-missing": _("No driver"),
+    "rule.driver-mismatch": _("Driver and library differ"),
+    "rule.driver-hung": _("The driver hangs"),
+    "rule.driver-error": _("The driver fails"),
+    "rule.upgrade-failed": _("Driver upgrade failed"),
+    "rule.upgrade-stuck": _("Driver upgrade stuck"),
+    "rule.mig-change-failed": _("MIG change failed"),
+    "rule.mig-change-stuck": _("MIG change stuck"),
+    "rule.gpu-count-mismatch": _("Numbers of GPUs differ"),
+    "rule.clock-skew": _("Clocks differ"),
+    "rule.kernel-log-lost": _("Lines of the kernel log were lost"),
+    "rule.kernel-log-unread": _("The kernel log cannot be read"),
 }
 
-GPU: Patterns = {**MEASURES, **DEVICES, **CLOCKS, **GPU_PAGE, **VERDICTS, **ACTIONS, **RULES}
+HELP: Patterns = {
+    "help.device.ok": _("everything that is read says so"),
+    "help.device.app-fault": _("a program failed on it; the GPU counts as available"),
+    "help.device.degraded": _("slow, hot or with errors; it counts as available, but is chosen last"),
+    "help.device.reset-required": _("failed, or degraded when the reset may wait for the next convenience"),
+    "help.device.reboot-required": _("failed until its node has been rebooted"),
+    "help.device.hardware-service": _("failed until somebody has worked on the machine"),
+    "help.device.lost": _("failed: the driver cannot reach it"),
+    "help.device.unknown": _("not read for 60 s, or not readable: neither available nor failed"),
+    "help.xid.nvidia": _("NVIDIA: {immediate}"),
+    "help.xid.vigie": _("Vigie: {state}, {action}"),
+    "help.xid.other": _("{who}: {says}"),
+}
+
+GPU: Patterns = {**MEASURES, **DEVICES, **CLOCKS, **GPU_PAGE, **VERDICTS, **ACTIONS, **RULES, **HELP}

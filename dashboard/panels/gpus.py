@@ -11,14 +11,12 @@ from dashboard.panels.charts import BLANK, Trend
 from dashboard.panels.order import natural
 from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Text, Value, say
+from fleet.domain import gpu_rows
 from fleet.domain.gpus import NA, DeviceState, Measure
-from fleet.domain.picture import GpuRow, NodeRow
+from fleet.domain.picture import CELL_STATES, GpuRow, NodeRow
 
 GIB = 1_024
-FIFTH_PCT = 20
 SHORT_UUID = 12  # "GPU-5fd4f087": enough to tell the GPUs of a fleet apart
-OUT = (DeviceState.REBOOT_REQUIRED, DeviceState.HARDWARE_SERVICE, DeviceState.LOST)
-WELL = (DeviceState.OK, DeviceState.APP_FAULT)
 
 GPUS: Final = (
     Column("gpu", small=True, gpu=True, link=True),
@@ -77,24 +75,16 @@ def _something(row: GpuRow) -> dict[str, object]:
 
 
 def cell(row: GpuRow, node: NodeRow) -> tuple[str, str]:
-    """Its cell on the map: state and fifths of utilisation ("" for a state without)."""
-    if row.state == DeviceState.UNKNOWN:
-        return "unknown", ""
-    if row.state not in WELL:
-        soft = row.state == DeviceState.DEGRADED or (row.state == DeviceState.RESET_REQUIRED and row.soft)
-        return ("degraded" if soft else "failed"), ""
-    if not held(row):
-        return ("free" if node.usable else "cordoned"), ""
-    return ("idle", "") if row.idle_since_at is not None else ("busy", fifths(row.utilization_pct))
+    """Its cell on the map: state and fifths of utilisation ("" for a state without). On a closed node nothing is free."""
+    letter = gpu_rows.cell(row, held(row))
+    if letter == "f" and not node.usable:
+        letter = "c"
+    return CELL_STATES[letter], letter if letter.isdigit() else ""
 
 
 def held(row: GpuRow) -> bool:
     """Whether somebody has it: the kubelet says so, or where nobody asks the kubelet, its processes do."""
     return bool(row.users) if row.pods is None else bool(row.pods)
-
-
-def fifths(utilization: Measure) -> str:
-    return str(int(utilization / FIFTH_PCT + 0.5)) if isinstance(utilization, int | float) else ""
 
 
 def state(row: GpuRow, node: NodeRow) -> Text:
@@ -115,7 +105,9 @@ def why(row: GpuRow) -> Text:
 def rule(token: str) -> Text:
     """What a rule has seen. NVIDIA's errors have numbers, all others a name."""
     kind, _, code = token.partition("-")
-    return say(f"rule.{kind}", code=code) if kind in {"xid", "sxid"} and code.isdigit() else say(f"rule.{token}")
+    if kind not in {"xid", "sxid"}:
+        return say(f"rule.{token}")
+    return say(f"rule.{kind}", code=code) if code.isdecimal() else say(f"rule.{kind}-unnumbered")
 
 
 def _since(row: GpuRow) -> Text:

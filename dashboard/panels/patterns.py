@@ -214,6 +214,7 @@ HELP: Patterns = {
 
 SEARCH: Patterns = {
     "search.nodes": _("Nodes"),
+    "search.gpus": _("GPUs"),
     "search.pods": _("Pods"),
     "search.workloads": _("Workloads"),
     "search.namespaces": _("Namespaces"),

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from dashboard.panels.fleet import place
 from dashboard.panels.order import natural
 from dashboard.panels.words import Text, say
-from fleet.domain.picture import NodeRow, PodRow, Snapshot, WorkloadRow
+from fleet.domain.gpus import normal_pci
+from fleet.domain.picture import GpuRow, NodeRow, PodRow, Snapshot, WorkloadRow
 
 MOST = 50  # of each kind
 GPU_IDENTITY = "gpu-"  # how the identity of an NVIDIA GPU begins
+INSTANCE_IDENTITY = "mig-"
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """`target` says what its page is about: a node, a workload's key or a namespace; "" waits for a node."""
+    """`target` says what its page is about: a node, a GPU's key, a workload's key or a namespace; "" waits for a node."""
 
     name: str
     note: Text
@@ -27,7 +29,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Those of one kind: nodes, pods, workloads, namespaces. `total` counts also those beyond the first."""
+    """Those of one kind: nodes, gpus, pods, workloads, namespaces. `total` counts also those beyond the first."""
 
     kind: str
     hits: list[Hit]
@@ -48,8 +50,10 @@ def search(snapshot: Snapshot, text: str) -> list[Hits]:
     words = text.lower().split()
     if not words:
         return []
+    gpus = ((_identity(row), _gpu(key, row)) for key, row in snapshot.gpus.items())
     found = (
         _best("nodes", words, ((name, _node(row)) for name, row in snapshot.nodes.items())),
+        _best("gpus", [normal_pci(text)] if normal_pci(text) else words, gpus),
         _best("workloads", words, ((key.split("/", 1)[1], _workload(key, r)) for key, r in snapshot.workloads.items())),
         _best("pods", words, ((key, _pod(row)) for key, row in snapshot.pods.items())),
         _best("namespaces", words, _namespaces(snapshot)),
@@ -58,7 +62,7 @@ def search(snapshot: Snapshot, text: str) -> list[Hits]:
 
 
 def asks_for_a_gpu(text: str) -> bool:
-    return text.strip().lower().startswith(GPU_IDENTITY)
+    return text.strip().lower().startswith((GPU_IDENTITY, INSTANCE_IDENTITY))
 
 
 def _best(kind: str, words: list[str], candidates: Iterable[tuple[str, Hit]]) -> Hits:
@@ -74,6 +78,18 @@ def _rank(name: str, word: str) -> tuple[bool, bool]:
 def _node(row: NodeRow) -> Hit:
     gpus = say("gpus.of", n=len(row.cells), product=row.product) if row.product else say("gpus", n=len(row.cells))
     return Hit(row.name, (place(row.pool, row.zone), gpus if row.cells else say("card.none")), row.name, row.level)
+
+
+def _identity(row: GpuRow) -> str:
+    """Everything that names a GPU or a part of it: in the picture, on its board, in the machine."""
+    return " ".join((row.uuid, row.serial, row.pci, *(instance.uuid for instance in row.instances)))
+
+
+def _gpu(key: str, row: GpuRow) -> Hit:
+    state = "" if row.state == "ok" else say(f"device.{row.state}")
+    return Hit(
+        key, (say("gpu.on", index=row.index, node=row.node), row.name, row.serial, row.pci, state), key, row.level
+    )
 
 
 def _workload(key: str, row: WorkloadRow) -> Hit:

@@ -170,7 +170,7 @@ def measured() -> Snapshot:
                nvlinks=(NA, NA), pcie=(4, None), clock_reasons=("thermal-hw", "bit-11")),
         GpuRow(node.name, 19, "GPU-y", state="app-fault", reason="xid-31", since_at=demo.NOW - 90, pods=(), strangers=3),
         GpuRow(node.name, 20, "GPU-z", state="ok", pods=(), memory_used_mib=NA, power_w=NA, read_at=demo.NOW - 5),
-        GpuRow(node.name, 21, "GPU-s", state="lost", reason="sxid-20034", soft=True, pods=("a/b", "a/c"), remap=(1, 0, 0, 0)),
+        GpuRow(node.name, 21, "GPU-s", state="lost", reason="sxid-None", soft=True, pods=("a/b", "a/c"), remap=(1, 0, 0, 0)),
     ]  # fmt: skip
     return msgspec.structs.replace(EMPTY, fleet={"fleet": FleetRow()}, nodes={node.name: node},
                                    gpus={gpus.key(row): row for row in rows})  # fmt: skip

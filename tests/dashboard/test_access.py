@@ -39,6 +39,8 @@ TABLE = {
     "api-v1:node-pods": (Role.VIEWER, "GET", "/api/v1/nodes/node-01/pods"),
     "api-v1:workloads": (Role.VIEWER, "GET", "/api/v1/workloads"),
     "api-v1:waiting": (Role.VIEWER, "GET", "/api/v1/waiting"),
+    "api-v1:gpus": (Role.VIEWER, "GET", "/api/v1/gpus"),
+    "api-v1:gpu": (Role.VIEWER, "GET", "/api/v1/gpus/GPU-01"),
     "api-v1:events": (Role.VIEWER, "GET", "/api/v1/events"),
     "api-v1:docs": (Role.VIEWER, "GET", "/api/v1/docs"),
     "api-v1:openapi-json": (Role.VIEWER, "GET", "/api/v1/openapi.json"),

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from django.test import Client
 
-from fleet.domain.picture import EventRow, LabelsRow, NodeRow, PodRow, WorkloadRow
+from fleet.domain.picture import EventRow, GpuRow, LabelsRow, NodeRow, PodRow, WorkloadRow
+from tests.browser import demo
 from tests.dashboard.pictures import Writer, nodes
 
 pytestmark = [pytest.mark.db, pytest.mark.broker, pytest.mark.django_db]
@@ -256,7 +257,16 @@ def test_answers_are_for_the_one_who_asked(client, writer):
 
 def test_the_description_names_every_operation_and_its_answers(client, writer):
     described = client.get("/api/v1/openapi.json").json()
-    about_a_cluster = {"snapshot", "nodes", "nodes/{name}", "nodes/{name}/pods", "workloads", "waiting"}
+    about_a_cluster = {
+        "snapshot",
+        "nodes",
+        "nodes/{name}",
+        "nodes/{name}/pods",
+        "workloads",
+        "waiting",
+        "gpus",
+        "gpus/{uuid}",
+    }
     assert set(described["paths"]) == {f"/api/v1/{name}" for name in (*about_a_cluster, "clusters", "events")}
     schemas = described["components"]["schemas"]
     for path in (described["paths"][f"/api/v1/{name}"] for name in about_a_cluster):
@@ -305,3 +315,43 @@ def test_ready_counts_what_is_in_the_way_of_each_cluster(writer, clusters, setti
 def test_not_ready_without_any_cluster(settings):
     settings.VIGIE_KUBECONFIG = ""
     assert Client().get("/readyz").status_code == 503
+
+
+# GPUs
+
+
+def measured(writer) -> None:
+    rows = {
+        f"GPU-{i}": GpuRow(f"node-0{1 + i % 2}", i, f"GPU-{i}", f"0000:0{i}:00.0", state="lost" if i == 3 else "ok")
+        for i in range(4)
+    }
+    writer.publish(demo.replaced(nodes(4, **NODES), gpus=rows))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]),
+        ("state=lost", ["GPU-3"]),
+        ("node=node-02", ["GPU-1", "GPU-3"]),
+        ("product=H100", ["GPU-0", "GPU-2"]),
+        ("q=gpu-2", ["GPU-2"]),
+        ("q=0000:01", ["GPU-1"]),
+        ("limit=1&after=GPU-0", ["GPU-1"]),
+    ],
+)
+def test_gpus_by_what_they_are(client, writer, query, expected):
+    measured(writer)
+    answer = client.get(f"/api/v1/gpus?{query}")
+    assert [item["uuid"] for item in answer.json()["items"]] == expected
+
+
+def test_one_gpu_and_none(client, writer):
+    measured(writer)
+    answer = client.get("/api/v1/gpus/GPU-3")
+    assert answer.json()["gpu"]["state"] == "lost"
+    assert answer.json()["gpu"]["utilization_pct"] is None
+    again = client.get("/api/v1/gpus/GPU-3", headers={"if-none-match": answer.headers["ETag"]})
+    assert again.status_code == 304
+    problem(client.get("/api/v1/gpus/GPU-9"), 404)
+    problem(client.get("/api/v1/gpus?state=happy"), 422)

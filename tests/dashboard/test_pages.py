@@ -14,7 +14,7 @@ from django.test import Client
 from dashboard import pages, sessions, tokens, wall
 from fleet import live
 from fleet.domain.picture import EMPTY, FleetRow
-from tests.browser import demo
+from tests.browser import demo, demo_gpus
 from tests.dashboard.pictures import Writer
 
 pytestmark = pytest.mark.django_db
@@ -82,6 +82,10 @@ PATHS = [
     "nodes/node-07/",
     "nodes/node-22/",
     "nodes/nobody/",
+    "nodes/node-12/",
+    *(f"gpus/{demo_gpus.uuid('node-12', index)}/" for index in (0, 4, 5, 6, 7)),
+    f"gpus/{demo_gpus.uuid('node-14', 0)}/",
+    "gpus/GPU-nobody/",
     "?zoom=groups&group=g-train/par1-a",
     "workloads/",
     "workloads/?of=all&sort=name&q=%3Cb%3E",
@@ -311,7 +315,7 @@ def test_a_search_is_grouped_and_leads_to_pages(get, shown):
     ]
     assert f'href="/c/{shown.cluster}/nodes/node-13/"' in html
     assert "Nothing in" in get("search/?q=nothing+like+it").content.decode()
-    assert "No GPU identities are read yet" in get("search/?q=GPU-5fd4").content.decode()
+    assert "GPU-0c05f087-3c5e" in get("search/?q=gpu-0c05").content.decode()
     waiting = get("search/?q=rl-policy-0").content.decode()
     assert f'href="/c/{shown.cluster}/waiting/"' in waiting
 

@@ -92,7 +92,7 @@ function number(value) {
 
 /** @param {Measure} utilization */
 function fifths(utilization) {
-  return number(utilization) ? String(Math.floor(utilization / FIFTH_PCT + 0.5)) : "";
+  return number(utilization) ? String(Math.floor(Math.min(Math.max(utilization, 0), 100) / FIFTH_PCT + 0.5)) : "";
 }
 
 /**
@@ -115,8 +115,9 @@ function why(row) {
 
 /** @param {string} token */
 export function rule(token) {
-  const [, kind, code] = /^(s?xid)-(\d+)$/.exec(token) ?? [];
-  return kind ? say(`rule.${kind}`, { code: code ?? "" }) : say(`rule.${token}`);
+  const [, kind, code = ""] = /^(s?xid)(?:-(.*))?$/.exec(token) ?? [];
+  if (!kind) return say(`rule.${token}`);
+  return /^\d+$/.test(code) ? say(`rule.${kind}`, { code }) : say(`rule.${kind}-unnumbered`);
 }
 
 /** @param {GpuRow} row */
