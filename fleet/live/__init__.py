@@ -1,5 +1,5 @@
-"""The picture store: what is, published by one writer per cluster and read by every screen; and the GPU store, readings on their way
-in and what is remembered of them.
+"""The picture store: what is, published by one writer per cluster and read by every screen; and the GPU store: readings on their
+way in, and what is remembered of them.
 
 Owns where both are kept (Redis, or this process's memory) and the notices that go out. Must not know Kubernetes or people, and
 holds nothing that cannot come back by itself.
