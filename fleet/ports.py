@@ -3,10 +3,14 @@
 Owns the vocabulary between the stories (`observe`, `act`) and the adapters. Must not know any technology.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from fleet.domain import draining
+from fleet.domain.facts import Permission, Right
 from fleet.domain.kube import Event, Kind
+from fleet.domain.objects import Budget, Node, Object, Service
+from fleet.domain.specs import Claim, FullPod, Storage
 
 
 class PortError(Exception):
@@ -62,3 +66,45 @@ class Cluster(Protocol):
 
         Streams whose `stopping` is not set go on with a new connection; one that is just connecting may miss the call.
         """
+
+
+class Changer(Protocol):
+    """One Kubernetes cluster, read afresh for a decision, and changed. Every method has a deadline of its own and raises
+    PortError; `status` 403 means that Vigie's account may not."""
+
+    def read_nodes(self) -> tuple[Node, ...]: ...
+
+    def read_node(self, name: str) -> Node | None:
+        """None: there is none of that name."""
+
+    def read_pods(self, node: str = "") -> tuple[FullPod, ...]:
+        """The pods bound to `node`, or all of them."""
+
+    def read_pod(self, namespace: str, name: str) -> FullPod | None: ...
+
+    def read_controllers(self) -> tuple[Object, ...]:
+        """Every Deployment, ReplicaSet, StatefulSet, DaemonSet and Job."""
+
+    def read_daemon_sets(self) -> frozenset[str]:
+        """Their keys."""
+
+    def read_budgets(self) -> tuple[Budget, ...]: ...
+
+    def read_services(self) -> tuple[Service, ...]: ...
+
+    def read_claims(self) -> tuple[Claim, ...]: ...
+
+    def read_storage(self) -> tuple[Storage, ...]: ...
+
+    def may(self, rights: Sequence[Right]) -> tuple[Permission, ...]:
+        """Whether Vigie's own account has each right, in the same order: access reviews, which change nothing."""
+
+    def change_node(self, node: Node, *, unschedulable: bool | None, annotations: Mapping[str, str | None]) -> Node:
+        """Write on exactly the node that was read: a node of another version is refused with status 409. `unschedulable` None
+        leaves it as it is; an annotation None is taken away."""
+
+    def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool) -> draining.Reply:
+        """Ask for the eviction of exactly this pod. Never a deletion, and always with the pod's own grace."""
+
+    def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
+        """A pod's answer to GET, through the API server's proxy, at most 1 MiB within 2 s."""

@@ -43,20 +43,20 @@ class KubernetesCluster:
     def __init__(self, name: str, kubeconfig: str | None, patience: Patience | None = None) -> None:
         self.name = name
         self._patience = patience or Patience()
-        self._server = ApiServer(name, kubeconfig, self._patience)
+        self.server = ApiServer(name, kubeconfig, self._patience)
         self._listed_on: dict[Kind, str] = {}
 
     def version(self) -> str:
         """`gitVersion` of the server, asked with a deadline of 2 s. Raises PortError."""
-        return decoded(_VERSION.decode, self._server.read("/version", within_s=self._patience.version_s)).git_version
+        return decoded(_VERSION.decode, self.server.read("/version", within_s=self._patience.version_s)).git_version
 
     def follow(self, kind: Kind, since: str | None, stopping: Stopping) -> Iterator[Event]:
         """See `fleet.ports.Cluster`."""
-        return Follower(self._server, kind, since, stopping, self._patience, self._listed_on).events()
+        return Follower(self.server, kind, since, stopping, self._patience, self._listed_on).events()
 
     def close(self) -> None:
         """See `fleet.ports.Cluster`."""
-        self._server.wake()
+        self.server.wake()
 
 
 class _Version(Struct, rename="camel"):
@@ -89,15 +89,24 @@ class ApiServer:
         self._made_at = 0.0  # of the monotonic clock
         self._sockets = _Sockets()
 
-    def read(self, path: str, query: Mapping[str, str] | None = None, within_s: float | None = None) -> bytes:
-        """The body of a successful answer; `within_s` bounds connecting and waiting together. Raises PortError."""
+    def read(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        within_s: float | None = None,
+        most_bytes: int | None = None,
+    ) -> bytes:
+        """The body of a successful answer; `within_s` bounds connecting and waiting together. Raises PortError, also for one of
+        more than `most_bytes`."""
         response = self._get(path, query or {}, Timeout(total=within_s) if within_s else self._timeout())
         try:
-            body: bytes = response.read()
+            body: bytes = response.read() if most_bytes is None else response.read(most_bytes + 1)
         except BREAKS as error:
             raise broken(error) from None
         finally:
-            response.release_conn()
+            response.release_conn() if most_bytes is None else response.close()
+        if most_bytes is not None and len(body) > most_bytes:
+            raise PortError("the answer is too long", retryable=False, reason="too-long")
         return body
 
     def watch(self, path: str, query: Mapping[str, str], silence_s: float) -> Any:

@@ -35,12 +35,20 @@ class Actor(Struct, frozen=True):
     via: str = "web"
 
 
-class Permission(Struct, frozen=True):
-    """Vigie's own right to use one verb in one place, from an access review."""
+class Right(Struct, frozen=True):
+    """One verb in one place. `resource`: "pods/eviction", "nodes", "daemonsets.apps"; `namespace`: "" the whole cluster."""
 
     verb: str
-    resource: str  # "pods/eviction", "nodes"
-    namespace: str  # "" the whole cluster
+    resource: str
+    namespace: str = ""
+
+
+class Permission(Struct, frozen=True):
+    """Whether Vigie's own account has one right, from an access review."""
+
+    verb: str
+    resource: str
+    namespace: str
     allowed: bool
     reason: str = ""
 

@@ -320,14 +320,14 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
 
 def _decoded_without_nulls(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
     try:
-        return decoder.decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(data))))
+        return decoder.decode(msgspec.json.encode(without_nulls(msgspec.json.decode(data))))
     except msgspec.DecodeError as error:
         raise Unreadable(str(error)) from error
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value if item is not None]
+        return [without_nulls(item) for item in value if item is not None]
     return value

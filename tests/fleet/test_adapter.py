@@ -430,7 +430,7 @@ def test_watches_keep_their_connection_alive(serve):
     deadline = time.monotonic() + 5
     while not server.asked(watch=True) and time.monotonic() < deadline:
         time.sleep(0.01)
-    options = [(s, s.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) for s in set(cluster._server._sockets._open)]
+    options = [(s, s.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) for s in set(cluster.server._sockets._open)]
     alive = [s for s, kept in options if kept]
     idle_s, interval_s, count = (
         alive[0].getsockopt(socket.IPPROTO_TCP, option)
@@ -517,8 +517,8 @@ def test_refused_credentials_are_not_loaded_again_each_time(serve, monkeypatch):
     """A plugin may ask a person, or a server far away."""
     _, cluster = serve(lambda _: reply(failure(401, "Unauthorized"), 401))
     made = list[int]()
-    configure = cluster._server._configure
-    monkeypatch.setattr(cluster._server, "_configure", lambda: made.append(1) or configure())
+    configure = cluster.server._configure
+    monkeypatch.setattr(cluster.server, "_configure", lambda: made.append(1) or configure())
     for _ in range(5):
         with pytest.raises(PortError):
             cluster.version()

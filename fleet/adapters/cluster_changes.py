@@ -1,0 +1,256 @@
+"""A Kubernetes cluster, read afresh for decisions and changed.
+
+Owns the requests of the write path: lists without a watch, access reviews, node patches, evictions, and GET through the pod
+proxy. Must not decide whether anything is wise, never deletes a pod, and never shortens its grace.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct, field
+
+from fleet.adapters.cluster_kubernetes import JSON, ApiServer, Reply
+from fleet.adapters.cluster_streams import decoded, refusal
+from fleet.domain import draining, kube, objects
+from fleet.domain.facts import Permission, Right
+from fleet.domain.kube import Kind
+from fleet.domain.objects import Budget, Metadata, Node, Object, Service
+from fleet.domain.specs import Claim, FullPod, Storage
+from fleet.ports import PortError
+
+T = TypeVar("T")
+O = TypeVar("O", bound=Object)  # noqa: E741 -- an object
+
+MANAGER = "vigie"
+PAGE = 500
+READ_WITHIN_S = 15.0
+WRITE_WITHIN_S = 10.0
+PROXY_WITHIN_S = 2.0
+MOST_PROXIED_BYTES = 1024 * 1024
+MERGE_PATCH = "application/merge-patch+json"
+
+_CONTROLLERS = (Kind.DEPLOYMENT, Kind.REPLICA_SET, Kind.STATEFUL_SET, Kind.DAEMON_SET, Kind.JOB)
+
+
+class _ListMetadata(Struct):
+    token: str = field(default="", name="continue")
+
+
+class _Items(Struct):
+    """A list whose items are decoded on their own."""
+
+    metadata: _ListMetadata = field(default_factory=_ListMetadata)
+    items: list[msgspec.Raw] | None = None
+
+
+class _OnlyMetadata(Struct):
+    metadata: Metadata = Metadata()
+
+
+class _ReviewStatus(Struct):
+    allowed: bool = False
+    reason: str = ""
+
+
+class _Review(Struct):
+    status: _ReviewStatus = field(default_factory=_ReviewStatus)
+
+
+_ITEMS = msgspec.json.Decoder(_Items)
+_REVIEW = msgspec.json.Decoder(_Review)
+_KEYS = msgspec.json.Decoder(_OnlyMetadata)
+
+
+class KubernetesChanges:
+    """`fleet.ports.Changer` over one API server's connection."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    # Reading
+
+    def read_nodes(self) -> tuple[Node, ...]:
+        return self._list("/api/v1/nodes", Node)
+
+    def read_node(self, name: str) -> Node | None:
+        return self._get(f"/api/v1/nodes/{quote(name, safe='')}", Node)
+
+    def read_pods(self, node: str = "") -> tuple[FullPod, ...]:
+        selector = f"spec.nodeName={node}" if node else "spec.nodeName!="
+        return self._list("/api/v1/pods", FullPod, {"fieldSelector": selector})
+
+    def read_pod(self, namespace: str, name: str) -> FullPod | None:
+        return self._get(_pod_path(namespace, name), FullPod)
+
+    def read_controllers(self) -> tuple[Object, ...]:
+        types = {kind: kube.RESOURCES[kind] for kind in _CONTROLLERS}
+        return tuple(found for kind in types for found in self._list(types[kind].path, _TYPES[kind]))
+
+    def read_daemon_sets(self) -> frozenset[str]:
+        return frozenset(found.key for found in self._list(kube.RESOURCES[Kind.DAEMON_SET].path, objects.DaemonSet))
+
+    def read_budgets(self) -> tuple[Budget, ...]:
+        return self._list(kube.RESOURCES[Kind.BUDGET].path, Budget)
+
+    def read_services(self) -> tuple[Service, ...]:
+        return self._list("/api/v1/services", Service)
+
+    def read_claims(self) -> tuple[Claim, ...]:
+        return self._list("/api/v1/persistentvolumeclaims", Claim)
+
+    def read_storage(self) -> tuple[Storage, ...]:
+        return self._list("/api/v1/persistentvolumes", Storage)
+
+    def may(self, rights: Sequence[Right]) -> tuple[Permission, ...]:
+        return tuple(self._may(right) for right in rights)
+
+    def _may(self, right: Right) -> Permission:
+        named, _, subresource = right.resource.partition("/")
+        resource, _, group = named.partition(".")
+        attributes = {
+            "verb": right.verb,
+            "group": group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": right.namespace,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        reply = self._write("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+        status = decoded(_REVIEW.decode, reply.body).status
+        return Permission(right.verb, right.resource, right.namespace, status.allowed, status.reason)
+
+    # Changing
+
+    def change_node(self, node: Node, *, unschedulable: bool | None, annotations: Mapping[str, str | None]) -> Node:
+        metadata = {
+            "uid": node.metadata.uid,
+            "resourceVersion": node.metadata.resource_version,
+            "annotations": dict(annotations),
+        }
+        patch: dict[str, Any] = {"metadata": metadata}
+        if unschedulable is not None:
+            patch["spec"] = {"unschedulable": unschedulable or None}
+        path = f"/api/v1/nodes/{quote(node.metadata.name, safe='')}"
+        reply = self._write("PATCH", path, patch, kind=MERGE_PATCH)
+        return decoded(msgspec.json.Decoder(Node).decode, reply.body)
+
+    def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool) -> draining.Reply:
+        options: dict[str, Any] = {"preconditions": {"uid": uid}}
+        if dry_run:
+            options["dryRun"] = ["All"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        path = f"{_pod_path(namespace, name)}/eviction"
+        reply = self._server.send(
+            "POST", path, msgspec.json.encode(body), query={"fieldManager": MANAGER}, within_s=WRITE_WITHIN_S
+        )
+        if reply.status == 401:
+            raise _refused(reply)
+        return _eviction(reply)
+
+    def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
+        proxied = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}:{port}/proxy"
+        return self._server.read(
+            f"{proxied}/{path.lstrip('/')}", within_s=PROXY_WITHIN_S, most_bytes=MOST_PROXIED_BYTES
+        )
+
+    # Requests
+
+    def _write(self, method: str, path: str, body: object, kind: str = JSON) -> Reply:
+        query = {"fieldManager": MANAGER}
+        reply = self._server.send(
+            method, path, msgspec.json.encode(body), query=query, kind=kind, within_s=WRITE_WITHIN_S
+        )
+        if not 200 <= reply.status < 300:
+            raise _refused(reply)
+        return reply
+
+    def _get(self, path: str, type_: type[T]) -> T | None:
+        try:
+            body = self._server.read(path, within_s=READ_WITHIN_S)
+        except PortError as error:
+            if error.status == 404:
+                return None
+            raise
+        return decoded(msgspec.json.Decoder(type_).decode, body)
+
+    def _list(self, path: str, type_: type[O], query: Mapping[str, str] | None = None) -> tuple[O, ...]:
+        """The whole list, by pages of one version. One that expires between two pages is begun again, once."""
+        try:
+            return self._pages(path, type_, query or {})
+        except PortError as error:
+            if error.status != 410:
+                raise
+            return self._pages(path, type_, query or {})
+
+    def _pages(self, path: str, type_: type[O], query: Mapping[str, str]) -> tuple[O, ...]:
+        decode = _tolerant(msgspec.json.Decoder(type_).decode)
+        found: list[O] = []
+        token = ""
+        while True:
+            asked = {**query, "limit": str(PAGE), **({"continue": token} if token else {})}
+            page = decoded(_ITEMS.decode, self._server.read(path, asked))
+            found += [decoded(decode, bytes(item)) for item in page.items or ()]
+            token = page.metadata.token
+            if not token:
+                return tuple(found)
+
+
+_TYPES: Mapping[Kind, type[Object]] = {
+    Kind.DEPLOYMENT: objects.Deployment,
+    Kind.REPLICA_SET: objects.ReplicaSet,
+    Kind.STATEFUL_SET: objects.StatefulSet,
+    Kind.DAEMON_SET: objects.DaemonSet,
+    Kind.JOB: objects.Job,
+}
+
+
+def _pod_path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+def _tolerant(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Nulls where the API allows them for what is absent."""
+
+    def decoding(body: bytes) -> T:
+        try:
+            return decode(body)
+        except msgspec.ValidationError:
+            return decode(msgspec.json.encode(kube.without_nulls(msgspec.json.decode(body))))
+
+    return decoding
+
+
+def _status(reply: Reply) -> kube.Status:
+    try:
+        return kube.status(reply.body)
+    except kube.Unreadable:  # a proxy's page: the code says enough
+        return kube.Status()
+
+
+def _refused(reply: Reply) -> PortError:
+    return refusal(reply.status, _status(reply), reply.retry_after)
+
+
+def _eviction(reply: Reply) -> draining.Reply:
+    status = _status(reply)
+    causes = tuple(draining.Cause(cause.reason, cause.message) for cause in status.details.causes)
+    after = reply.retry_after.strip()
+    return draining.Reply(
+        reply.status,
+        status.reason,
+        status.message[:300],
+        causes,
+        float(after) if re.fullmatch(r"\d{1,6}(\.\d+)?", after) else None,
+    )
