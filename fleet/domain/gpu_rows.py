@@ -108,10 +108,10 @@ def _reasons(mask: Measure) -> tuple[str, ...]:
 
 
 def _pods(holders: tuple[Holder, ...]) -> tuple[str, ...]:
-    """Keys of pods, each once: several containers of one pod may hold the same GPU."""
+    """Keys of pods, each once: several containers of one pod may hold the same GPU. A process may know its pod's UID alone."""
     if not holders:
         return ()
-    return tuple(dict.fromkeys(f"{holder.namespace}/{holder.pod}" for holder in holders))
+    return tuple(dict.fromkeys(f"{holder.namespace}/{holder.pod}" for holder in holders if holder.pod))
 
 
 def _instance(instance: Instance, gpu: Gpu, health: GpuHealth) -> InstanceRow:

@@ -8,12 +8,15 @@ should be there, but the call failed or never returned.
 """
 
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 NA: Final = "n/a"
-Measure = int | float | Literal["n/a"] | None
+Whole = Annotated[
+    int, Meta(ge=-(2**63), le=2**63 - 1)
+]  # what every store of it can hold; a reading with more is broken
+Measure = Whole | float | Literal["n/a"] | None
 
 
 class DeviceState(StrEnum):
@@ -83,7 +86,7 @@ class Holder(Struct, frozen=True, omit_defaults=True):
 class Process(Struct, frozen=True, omit_defaults=True):
     """A process with a context on a GPU. Its command line is nobody's business and is not read."""
 
-    pid: int  # as the host counts
+    pid: Whole  # as the host counts
     used_bytes: Measure = None
     holder: Holder | None = None  # None: in no pod, or not known to be in one
     instance: str = ""  # UUID of the MIG instance
@@ -94,8 +97,8 @@ class Instance(Struct, frozen=True, omit_defaults=True):
 
     uuid: str
     profile: str = ""  # "1g.10gb"
-    gi: int | None = None
-    ci: int | None = None
+    gi: Whole | None = None
+    ci: Whole | None = None
     memory_total_bytes: Measure = None
     memory_used_bytes: Measure = None
     assigned: tuple[Holder, ...] = ()
@@ -105,9 +108,9 @@ class Gpu(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One physical GPU. Identity is the UUID; `index` is a label that changes with a reboot."""
 
     uuid: str = ""  # "" when the driver would not say: then `pci` is all that is known
-    index: int
+    index: Whole
     pci: str = ""  # normalised by `normal_pci`: "0000:8d:00.0"
-    minor: int | None = None
+    minor: Whole | None = None
     name: str = ""
     serial: str = ""
     answer: Answer = Answer.OK
@@ -180,21 +183,21 @@ class Fault(Struct, frozen=True, omit_defaults=True, kw_only=True):
     kind: FaultKind
     source: Literal["kernel-log", "dcgm"] = "kernel-log"
     at: float  # seconds since 1970, of the node's clock
-    sequence: int | None = None  # of the kernel log: (boot id, sequence) names the line
+    sequence: Whole | None = None  # of the kernel log: (boot id, sequence) names the line
     pci: str = ""  # normalised; "" when the line does not say
     uuid: str = ""
-    code: int | None = None
-    gi: int | None = None  # MIG GPU instance
-    ci: int | None = None
-    pid: int | None = None  # who happened to call, not necessarily the culprit
-    caused_by: int | None = None  # the Xid that this one says it follows from
+    code: Whole | None = None
+    gi: Whole | None = None  # MIG GPU instance
+    ci: Whole | None = None
+    pid: Whole | None = None  # who happened to call, not necessarily the culprit
+    caused_by: Whole | None = None  # the Xid that this one says it follows from
     fatal: bool | None = None  # where the line says so (SXid, NVLink 5)
-    link: int | None = None  # NVLink of the line; None: no link
+    link: Whole | None = None  # NVLink of the line; None: no link
     unit: str = ""  # NVLink 5 unit: "RLW_REMAP"
-    words: tuple[int, ...] = ()  # NVLink 5 status words
-    recovery: tuple[int, int] | None = None  # Xid 154: from, to
+    words: tuple[Whole, ...] = ()  # NVLink 5 status words
+    recovery: tuple[Whole, Whole] | None = None  # Xid 154: from, to
     text: str = ""  # the line without its prefix, at most 300 characters, printable
-    repeated: int = 1  # the same again within this reading
+    repeated: Whole = 1  # the same again within this reading
 
 
 class Reading(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -203,7 +206,7 @@ class Reading(Struct, frozen=True, omit_defaults=True, kw_only=True):
     node: str
     boot_id: str
     agent: str  # a new one with each start of the source
-    sequence: int
+    sequence: Whole
     sent_at: float  # seconds since 1970, of the node's clock
     source: Literal["nvml", "dcgm"] = "nvml"
     status: DriverStatus = DriverStatus.OK
@@ -211,11 +214,11 @@ class Reading(Struct, frozen=True, omit_defaults=True, kw_only=True):
     driver: str = ""
     cuda: str = ""
     nvml: str = ""
-    count: int | None = None  # devices that the driver counts, those without permission included; None unknown
+    count: Whole | None = None  # devices that the driver counts, those without permission included; None unknown
     gpus: tuple[Gpu, ...] = ()
     faults: tuple[Fault, ...] = ()  # since the reading before
-    lost_lines: int = 0  # lines of the kernel log that were overwritten before they were read
-    lost_faults: int = 0  # faults that the source had to forget before Vigie took them
+    lost_lines: Whole = 0  # lines of the kernel log that were overwritten before they were read
+    lost_faults: Whole = 0  # faults that the source had to forget before Vigie took them
     log_error: str = ""  # why the kernel log cannot be read: then no fault is no news; "" when it can
 
 

@@ -52,6 +52,7 @@ GONE_AFTER_S: Final = 7 * 86400.0  # a GPU that nobody has listed for so long is
 MOST_GPUS: Final = 64  # remembered per node beside those that are listed
 MOST_AGENTS: Final = 4
 MOST_DELAYS: Final = 12
+MOST_LOST: Final = 1_000_000  # lines that one reading can add
 
 # Every token that a finding's `rule` may have, and where the rule comes from. "xid-79", "sxid-20034" and their kin are `xid`'s.
 RULES: Final[Mapping[str, str]] = {
@@ -174,7 +175,8 @@ def _heard(
         findings=past.findings,
         pending=past.pending,
         log_sequence=_last_line(reading, -1 if rebooted else past.log_sequence),
-        lost_lines=max(0, reading.lost_lines) + (0 if rebooted else past.lost_lines),
+        lost_lines=_lost(reading) + (0 if rebooted else past.lost_lines),
+        log_error=reading.log_error,
         hung=past.hung + 1 if reading.status == DriverStatus.HUNG else 0,
         work=work,
         planned=planned,
@@ -221,9 +223,13 @@ def _reports_only(
     return Assessed(health, tuple(news), _rows(health), standing.standing(health, context))
 
 
+def _lost(reading: Reading) -> int:
+    return min(max(0, reading.lost_lines) + max(0, reading.lost_faults), MOST_LOST)
+
+
 def _last_line(reading: Reading, before: int) -> int:
-    lines = (fault.sequence for fault in reading.faults if fault.source == "kernel-log" and fault.sequence is not None)
-    return max(before, *lines) if reading.faults else before
+    lines = [fault.sequence for fault in reading.faults if fault.source == "kernel-log" and fault.sequence is not None]
+    return max([before, *lines])
 
 
 def _reported(

@@ -73,11 +73,12 @@ def examined(
         return _without_measurements(before, gpu, NOT_MEASURED, hit, visit, docket, reported)
     if docket.open:
         docket.close("cleared", _about_presence)
+    how = "reboot" if visit.rebooted else "cleared"
     if before is not None and docket.open:
-        _close_by_reset(docket, before.gpu, gpu, visit)
+        how = _close_by_reset(docket, before.gpu, gpu, visit) or how
     window = before.window if before is not None else Window()
     taken = windows.taken(window, gpu, visit.at)
-    _measure(docket, Look(gpu, taken, taken.minute != window.minute, visit.links, _open(docket)), visit)
+    _measure(docket, Look(gpu, taken, taken.minute != window.minute, visit.links, _open(docket)), visit, how)
     _report(docket, gpu, visit, reported)
     return _health(before, gpu, docket, taken, read_at=visit.at), docket
 
@@ -161,7 +162,8 @@ def _measured(gpu: Gpu) -> bool:
     return any(number(measure) is not None for measure in measures)
 
 
-def _measure(docket: Docket, look: Look, visit: Visit) -> None:
+def _measure(docket: Docket, look: Look, visit: Visit, how: str) -> None:
+    """`how` ends what is well again."""
     for rule in rules.MEASURED:
         told = rule.check(look)
         if told is CANNOT_TELL:
@@ -169,7 +171,7 @@ def _measure(docket: Docket, look: Look, visit: Visit) -> None:
         if told is not None:
             docket.saw(rule.token, visit.source, told, rule.lasting_s)
         elif docket.open:
-            docket.clear(rule.token)
+            docket.clear(rule.token, how)
 
 
 def _about_presence(finding: FindingRow) -> bool:
@@ -202,14 +204,17 @@ def _without_measurements(
     return _health(before, last, docket, window, read_at=read_at, hung=hung), docket
 
 
-def _close_by_reset(docket: Docket, before: Gpu, gpu: Gpu, visit: Visit) -> None:
-    if visit.reloaded or (visit.same_source and _was_reset(before, gpu)):
+def _close_by_reset(docket: Docket, before: Gpu, gpu: Gpu, visit: Visit) -> str:
+    """Returns "reset" when there was one, else ""."""
+    reset = not visit.rebooted and (visit.reloaded or (visit.same_source and _was_reset(before, gpu)))
+    if reset:
         docket.close("reset", lambda f: reported_once(f) and f.state != DeviceState.HARDWARE_SERVICE)
     if number(gpu.remap_pending) == 0:
         docket.close("cleared", lambda f: f.soft and reported_once(f) and visit.at - f.since_at >= SETTLED_S)
     if number(gpu.recovery_action) == 0 and (number(before.recovery_action) or 0) > 0:
         docket.clear("xid-154")
         docket.close("reset", lambda f: reported_once(f) and f.state == DeviceState.RESET_REQUIRED)
+    return "reset" if reset else ""
 
 
 def _was_reset(before: Gpu, gpu: Gpu) -> bool:
@@ -290,7 +295,7 @@ def _health(
 def _unused_since(before: GpuHealth | None, gpu: Gpu, at: float) -> float | None:
     """A new holder has its ten minutes from the beginning, and what was not measured in between is not known to be idle."""
     load = number(gpu.utilization_pct)
-    if load is None or load >= UNUSED_PCT or gpu.assigned == ():
+    if load is None or load >= UNUSED_PCT or _held(gpu) is False:
         return None
     if before is None or before.unused_since_at is None or before.gpu.assigned != gpu.assigned:
         return at
@@ -298,9 +303,16 @@ def _unused_since(before: GpuHealth | None, gpu: Gpu, at: float) -> float | None
 
 
 def _stranger_since(before: GpuHealth | None, gpu: Gpu, at: float) -> float | None:
-    if gpu.assigned != () or not used_by_stranger(gpu):
+    if _held(gpu) is not False or not used_by_stranger(gpu):
         return None
     return at if before is None or before.stranger_since_at is None else before.stranger_since_at
+
+
+def _held(gpu: Gpu) -> bool | None:
+    """Whether a pod holds it or an instance of it, as the kubelet says; None: nobody knows."""
+    if gpu.assigned:
+        return True
+    return None if gpu.assigned is None else any(instance.assigned for instance in gpu.instances)
 
 
 def used_by_stranger(gpu: Gpu) -> bool:

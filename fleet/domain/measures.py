@@ -9,6 +9,7 @@ from math import isfinite
 from fleet.domain.gpus import NA, Gpu, Measure
 
 MIB = 1 << 20
+MOST = 1 << 63
 
 
 def number(measure: Measure) -> int | float | None:
@@ -32,9 +33,7 @@ def whole(measure: Measure) -> Measure:
     """As a screen shows it: rounded to a whole number; what is none stays what it is."""
     if type(measure) is int:
         return measure
-    if type(measure) is float:
-        return round(measure) if isfinite(measure) else None
-    return measure
+    return _rounded(measure) if type(measure) is float else measure
 
 
 def mib(measure: Measure) -> Measure:
@@ -42,7 +41,12 @@ def mib(measure: Measure) -> Measure:
     n = number(measure)
     if n is None:
         return NA if measure == NA else None
-    return round(n / MIB)
+    return _rounded(n / MIB)
+
+
+def _rounded(n: float) -> int | None:
+    """None for what is no number, or one that no counter of 64 bits holds."""
+    return round(n) if abs(n) < MOST else None
 
 
 def counts_reserved(gpu: Gpu) -> bool:

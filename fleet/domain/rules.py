@@ -175,7 +175,7 @@ def temperature_margin(look: Look) -> Told:
         temperature, limit = number(gpu.temperature_c), number(gpu.slowdown_c)
         if temperature is None or limit is None or limit <= 0:
             return CANNOT_TELL
-        margin = limit - temperature
+        margin = float(limit - temperature)
     if margin > 0 and not ("temperature-margin" in look.open and margin < COOL_MARGIN_C):
         return None
     facts: Facts = (("margin_c", margin), ("temperature_c", number(gpu.temperature_c)))

@@ -60,7 +60,8 @@ NODE_RULES: Final[Mapping[str, str]] = {
     "gpu-count-mismatch": "ours: driver, labels and capacity count different numbers of GPUs",
     "readings-silent": "ours: no reading for 60 s",
     "clock-skew": "ours: the clocks of the node and of Vigie differ by more than 2 s",
-    "kernel-log-lost": "ours: lines of the kernel log were overwritten before they were read",
+    "kernel-log-lost": "ours: lines of the kernel log, or faults in it, were gone before they were taken in",
+    "kernel-log-unread": "ours: the kernel log cannot be read, so that nothing was reported means nothing",
 }
 LASTING: Final[Mapping[str, float]] = {"gpu-count-mismatch": LASTING_S, "clock-skew": LASTING_S}
 
@@ -111,6 +112,7 @@ def judge(docket: Docket, health: NodeHealth, reading: Reading, context: NodeCon
         "driver-hung": _hung(health),
         "clock-skew": _skew(health),
         "kernel-log-lost": _lost_lines(health),
+        "kernel-log-unread": _unread_log(health),
         "readings-silent": None,
     }
     if health.status not in {DriverStatus.OK, DriverStatus.HUNG} and not health.planned:
@@ -170,6 +172,10 @@ def _skew(health: NodeHealth) -> Hit | None:
 def _lost_lines(health: NodeHealth) -> Hit | None:
     lines = health.lost_lines
     return Hit(DeviceState.OK, GpuAction.MONITOR, f"{lines} lines", (("lines", lines),)) if lines > 0 else None
+
+
+def _unread_log(health: NodeHealth) -> Hit | None:
+    return Hit(DeviceState.OK, GpuAction.MONITOR, health.log_error) if health.log_error else None
 
 
 def _all_forbidden(reading: Reading) -> bool:

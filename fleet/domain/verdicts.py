@@ -53,11 +53,12 @@ class NodeContext(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Window(Struct, frozen=True, array_like=True):
     """Samples of one GPU, one per minute: whether its clocks were held back, and how many memory errors it corrected."""
 
-    minute: int = 0  # the one that is under way, in minutes since 1970
+    begun: int = 0  # minute of the first reading, in minutes since 1970
+    minute: int = 0  # the one that is under way
     readings: int = 0  # with a known clock mask in it
     held: tuple[int, int, int, int] = (0, 0, 0, 0)  # of these, by `windows.HOLDS`
     samples: tuple[tuple[int, int], ...] = ()  # (minute, bit set of HOLDS), complete minutes, at most ten
-    corrected: int | None = None  # volatile counter when the minute began
+    corrected: int | float | None = None  # volatile counter when the minute began
     corrected_at: float = 0.0
     corrected_per_s: float | None = None  # over the last complete minute
 
@@ -110,7 +111,8 @@ class NodeHealth(Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: tuple[FindingRow, ...] = ()  # about the node as a whole
     pending: tuple[tuple[str, float], ...] = ()
     log_sequence: int = -1  # last line of this boot's kernel log that was taken in
-    lost_lines: int = 0  # of this boot
+    lost_lines: int = 0  # of this boot's kernel log, never seen
+    log_error: str = ""
     hung: int = 0  # readings in a row in which the driver as a whole did not return
     work: tuple[str, float] = ("", 0.0)  # what is announced, as Kubernetes says it, and since when
     planned: str = ""

@@ -58,6 +58,7 @@ def taken(window: Window, gpu: Gpu, at: float) -> Window:
         a, b, c, d = holds(int(mask))
         held = (held[0] + a, held[1] + b, held[2] + c, held[3] + d)
     return Window(
+        window.begun,
         window.minute,
         window.readings + 1,
         held,
@@ -69,7 +70,9 @@ def taken(window: Window, gpu: Gpu, at: float) -> Window:
 
 
 def share(window: Window, hold: int) -> tuple[int, int]:
-    """(samples that show this hold, samples) of the last ten complete minutes."""
+    """(samples that show this hold, samples) of the last ten minutes; (0, 0) until ten minutes have gone by."""
+    if window.minute - window.begun < MINUTES:
+        return 0, 0
     return sum(bits >> hold & 1 for _, bits in window.samples), len(window.samples)
 
 
@@ -79,9 +82,9 @@ def _begun(window: Window, minute: int, gpu: Gpu, at: float) -> Window:
         bits = sum((2 * count >= window.readings) << hold for hold, count in enumerate(window.held))
         samples = (*samples, (window.minute, bits))
     samples = tuple(sample for sample in samples if minute - MINUTES <= sample[0] < minute)
-    counter = number(gpu.ecc_corrected)
-    corrected = None if counter is None else int(counter)
+    corrected = number(gpu.ecc_corrected)
     return Window(
+        begun=window.begun or minute,
         minute=minute,
         samples=samples,
         corrected=corrected,
@@ -90,7 +93,7 @@ def _begun(window: Window, minute: int, gpu: Gpu, at: float) -> Window:
     )
 
 
-def _rate(window: Window, corrected: int | None, at: float) -> float | None:
+def _rate(window: Window, corrected: int | float | None, at: float) -> float | None:
     """None when it is not known: no counter at one end, a counter that was restarted, or a gap."""
     span_s = at - window.corrected_at
     if corrected is None or window.corrected is None or corrected < window.corrected or not 0 < span_s <= 300:
