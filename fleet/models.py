@@ -1,7 +1,8 @@
 """The ledger: what happened to machines. It survives everything.
 
-Owns rows, not rules. Transitions are append-only: a trigger refuses UPDATE and DELETE in both databases. History (minutes, hours)
-is packed, one row per node, and pruned; `history` packs, reads and prunes.
+Owns rows, not rules. Transitions and audit entries are append-only: a trigger refuses UPDATE and DELETE in both databases.
+History (minutes, hours) is packed, one row per node, and pruned; `history` packs, reads and prunes. Actions, their steps and
+lanes change by compare-and-swap, each change with an audit entry; `act` does that. Times of actions are seconds since 1970.
 """
 
 from typing import ClassVar
@@ -95,3 +96,144 @@ class GpuHour(Packed):
 
     class Meta:
         db_table = "vigie_gpu_hour"
+
+
+class Action(models.Model):
+    """Something that somebody asked Vigie to do to a cluster. The row is the queue: a message about it is only a hint."""
+
+    cluster = models.CharField(max_length=NAME_LENGTH)
+    kind = models.CharField(max_length=20)
+    target = models.CharField(max_length=NAME_LENGTH)
+    target_uid = models.CharField(max_length=64, blank=True)
+    pool = models.CharField(max_length=NAME_LENGTH, blank=True)
+    zone = models.CharField(max_length=NAME_LENGTH, blank=True)
+    rack = models.CharField(max_length=NAME_LENGTH, blank=True)
+    reason = models.TextField(blank=True)
+    state = models.CharField(max_length=20)  # an ActionState
+    plan = models.JSONField()  # a Plan
+    digest = models.CharField(max_length=64)
+    waivers = models.JSONField(default=list)
+    needs_second = models.BooleanField(default=False)
+    proposed_by = models.CharField(max_length=150)
+    proposed_via = models.CharField(max_length=20)
+    proposed_at = models.FloatField()
+    expires_at = models.FloatField()  # unless it is confirmed by then; after that, unless it has begun by then
+    confirmed_by = models.CharField(max_length=150, blank=True)
+    confirmed_via = models.CharField(max_length=20, blank=True)
+    confirmed_at = models.FloatField(null=True)
+    second_by = models.CharField(max_length=150, blank=True)
+    second_at = models.FloatField(null=True)
+    started_at = models.FloatField(null=True)
+    ended_at = models.FloatField(null=True)
+    stop_by = models.CharField(max_length=150, blank=True)  # who has asked to stop it
+    stop_at = models.FloatField(null=True)
+    claimed_by = models.CharField(max_length=64, blank=True)  # the worker that runs it now
+    claim_until = models.FloatField(default=0.0)
+    due_at = models.FloatField(null=True)  # when it has to be looked at again; null: nothing is to be done
+    outcome = models.JSONField(default=dict)  # why it ended so, and what was really lost
+
+    class Meta:
+        db_table = "vigie_action"
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "-proposed_at"], name="vigie_action_newest"),
+            models.Index(fields=["cluster", "target", "state"], name="vigie_action_target"),
+            models.Index(fields=["due_at"], name="vigie_action_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.kind} {self.target}"
+
+    @property
+    def name(self) -> str:
+        """What people call it: "M-0412"."""
+        return f"M-{self.pk:04}"
+
+
+class ActionStep(models.Model):
+    """One step of an action: "started" before its port call, "done" with evidence after it."""
+
+    action = models.ForeignKey(Action, on_delete=models.CASCADE, related_name="steps")
+    position = models.IntegerField()
+    kind = models.CharField(max_length=20)  # a StepKind
+    subject = models.CharField(max_length=NAME_LENGTH)
+    state = models.CharField(max_length=20)  # a StepState
+    facts = models.JSONField(default=dict)  # of the plan
+    evidence = models.JSONField(default=dict)
+    tries = models.IntegerField(default=0)
+    started_at = models.FloatField(null=True)
+    deadline_at = models.FloatField(null=True)
+    done_at = models.FloatField(null=True)
+
+    class Meta:
+        db_table = "vigie_action_step"
+        ordering: ClassVar = ["position"]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["action", "position"], name="vigie_step_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}: {self.state}"
+
+
+class ActionLane(models.Model):
+    """One pod on its way off a node."""
+
+    action = models.ForeignKey(Action, on_delete=models.CASCADE, related_name="lanes")
+    uid = models.CharField(max_length=64)
+    namespace = models.CharField(max_length=NAME_LENGTH)
+    name = models.CharField(max_length=NAME_LENGTH)
+    place = models.IntegerField()  # in the plan's order
+    state = models.CharField(max_length=20)  # a LaneState
+    tries = models.IntegerField(default=0)
+    retry_at = models.FloatField(default=0.0)
+    reason = models.CharField(max_length=40, blank=True)  # a draining.Meaning that holds it
+    facts = models.JSONField(default=dict)  # budget, needs, has, message, grace_until …
+    accepted_at = models.FloatField(null=True)
+    gone_at = models.FloatField(null=True)
+    replaced_at = models.FloatField(null=True)
+
+    class Meta:
+        db_table = "vigie_action_lane"
+        ordering: ClassVar = ["place"]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["action", "uid"], name="vigie_lane_once")]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}: {self.state}"
+
+
+class AuditEntry(models.Model):
+    """Who did what, why and on which facts. Append-only; `hash` seals this entry and, through `previous`, all before it."""
+
+    number = models.BigIntegerField(primary_key=True)  # 1, 2, 3 … without a gap
+    at = models.FloatField()
+    cluster = models.CharField(max_length=NAME_LENGTH, blank=True)
+    actor = models.CharField(max_length=150)
+    via = models.CharField(max_length=20)  # web, api, console; vigie for what it did itself
+    what = models.CharField(max_length=60)
+    action = models.BigIntegerField(null=True)  # no foreign key: an entry outlives everything
+    kind = models.CharField(max_length=20, blank=True)
+    target = models.CharField(max_length=NAME_LENGTH, blank=True)
+    facts = models.JSONField(default=dict)
+    previous = models.CharField(max_length=64)
+    hash = models.CharField(max_length=64)
+
+    class Meta:
+        db_table = "vigie_audit_entry"
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "-number"], name="vigie_audit_newest"),
+            models.Index(fields=["action"], name="vigie_audit_action"),
+        ]
+
+    def __str__(self) -> str:
+        return f"#{self.number} {self.what}"
+
+
+class AuditHead(models.Model):
+    """The end of the chain, in one row: locking it makes appending one after the other, and a cut tail shows."""
+
+    number = models.BigIntegerField(default=0)
+    hash = models.CharField(max_length=64, default="")
+
+    class Meta:
+        db_table = "vigie_audit_head"
+
+    def __str__(self) -> str:
+        return f"{self.number} entries"

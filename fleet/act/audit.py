@@ -1,0 +1,111 @@
+"""The audit chain: who did what, why and on which facts, each entry sealing the one before.
+
+Owns appending and verifying. Must not be changed anywhere else: the database refuses it, and the chain would show it.
+
+The seal of an entry is SHA-256 over its canonical JSON with the seal of the entry before. A chain alone cannot show that its tail
+was cut off: that is what the head row is for, and why `/metrics` exports its number and hash.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from django.db import transaction
+from msgspec import Struct
+
+from fleet.models import AuditEntry, AuditHead
+
+FIRST = "0" * 64
+HEAD = 1
+
+_CANONICAL = msgspec.json.Encoder(order="deterministic")
+
+
+class Entry(Struct, frozen=True):
+    """What is to be written. `at`: seconds since 1970; `facts`: anything that JSON can hold."""
+
+    at: float
+    actor: str
+    via: str
+    what: str
+    cluster: str = ""
+    action: int | None = None
+    kind: str = ""
+    target: str = ""
+    facts: Mapping[str, Any] = {}
+
+
+class Verified(Struct, frozen=True):
+    """What a check of the chain found. `broken`: number of the first entry that is not as it was written, None if all are."""
+
+    entries: int
+    head: str
+    broken: int | None = None
+    why: str = ""  # changed, missing, unsealed, head
+
+
+def append(entry: Entry) -> AuditEntry:
+    """Add an entry; within the caller's transaction, so that what it tells of and the entry stand or fall together."""
+    with transaction.atomic():
+        head = AuditHead.objects.select_for_update().get(pk=HEAD)
+        number, previous = head.number + 1, head.hash or FIRST
+        facts = msgspec.json.decode(_CANONICAL.encode(dict(entry.facts)))  # as JSON will give it back
+        written = AuditEntry(
+            number=number,
+            at=entry.at,
+            cluster=entry.cluster,
+            actor=entry.actor,
+            via=entry.via,
+            what=entry.what,
+            action=entry.action,
+            kind=entry.kind,
+            target=entry.target,
+            facts=facts,
+            previous=previous,
+        )
+        written.hash = seal(written)
+        written.save(force_insert=True)
+        AuditHead.objects.filter(pk=HEAD).update(number=number, hash=written.hash)
+    return written
+
+
+def seal(entry: AuditEntry) -> str:
+    """The hash that belongs to an entry."""
+    told = (
+        entry.number,
+        entry.at,
+        entry.cluster,
+        entry.actor,
+        entry.via,
+        entry.what,
+        entry.action,
+        entry.kind,
+        entry.target,
+        entry.facts,
+        entry.previous,
+    )
+    return hashlib.sha256(_CANONICAL.encode(told)).hexdigest()
+
+
+def verify() -> Verified:
+    """Walk the whole chain, oldest first, and name the first entry that is broken."""
+    head = AuditHead.objects.get(pk=HEAD)
+    previous, number = FIRST, 0
+    for entry in AuditEntry.objects.order_by("number").iterator(chunk_size=500):
+        number += 1
+        why = _why(entry, number, previous)
+        if why:
+            return Verified(number - 1, previous, number, why)
+        previous = entry.hash
+    if (number, previous if number else "") != (head.number, head.hash):
+        return Verified(number, previous, number + 1, "missing" if number < head.number else "head")
+    return Verified(number, previous)
+
+
+def _why(entry: AuditEntry, number: int, previous: str) -> str:
+    if entry.number != number:
+        return "missing"
+    if entry.previous != previous:
+        return "unsealed"
+    return "" if entry.hash == seal(entry) else "changed"
