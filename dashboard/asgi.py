@@ -1,4 +1,4 @@
-"""Vigie as an ASGI application: pages and API, the socket, start and end.
+"""Vigie as an ASGI application: pages and API, the door for readings, the socket, start and end.
 
 Owns which protocol goes where. Must not hold behaviour of its own.
 """
@@ -14,7 +14,7 @@ from django.urls import re_path
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 pages = get_asgi_application()  # sets Django up, so it comes before everything that needs models
 
-from dashboard import consumers, urls  # noqa: E402
+from dashboard import consumers, door, urls  # noqa: E402
 
 
 async def lifespan(
@@ -41,4 +41,4 @@ async def unknown_socket(
 
 
 sockets = URLRouter([*urls.sockets, re_path("", unknown_socket)])  # type: ignore[arg-type]  # ASGI, not views
-application = ProtocolTypeRouter({"http": pages, "websocket": sockets, "lifespan": lifespan})
+application = ProtocolTypeRouter({"http": door.beside(pages), "websocket": sockets, "lifespan": lifespan})

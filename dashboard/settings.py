@@ -116,6 +116,9 @@ VIGIE_HOME = home()
 VIGIE_KUBECONFIG = os.environ.get("VIGIE_KUBECONFIG", "")
 VIGIE_CONTEXTS = names("VIGIE_CONTEXTS")  # empty: every context of the kubeconfig
 VIGIE_ACTIONS = frozenset(names("VIGIE_ACTIONS"))  # clusters that may be changed; every other one is read-only
+VIGIE_AGENT_ACCOUNT = os.environ.get("VIGIE_AGENT_ACCOUNT", "vigie:vigie-agent")  # whose tokens may hand in readings
+VIGIE_READING_TOKENS = os.environ.get("VIGIE_READING_TOKENS", "")  # a file of tokens that nodes were given by hand
+VIGIE_XID_OVERRIDES = os.environ.get("VIGIE_XID_OVERRIDES", "")  # a TOML file: what this site thinks of an Xid
 VIGIE_REDIS_URL = os.environ.get("REDIS_URL", "")  # empty: everything in this process's memory
 VIGIE_SECURE = os.environ.get("VIGIE_SECURE", "") == "1"
 # Networks that may read /metrics without a token. Behind a proxy every request may look as if it came from this machine.

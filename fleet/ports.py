@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from fleet.domain import draining
+from fleet.domain.callers import Review
 from fleet.domain.facts import Permission, Right
 from fleet.domain.kube import Event, Kind
 from fleet.domain.objects import Budget, Node, Object, Service
@@ -108,3 +109,13 @@ class Changer(Protocol):
 
     def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
         """A pod's answer to GET, through the API server's proxy, at most 1 MiB within 2 s."""
+
+
+class TokenReviews(Protocol):
+    """What a cluster says about its service accounts' tokens. Both methods have a deadline of a few seconds and raise PortError."""
+
+    def review(self, token: str, audience: str) -> Review:
+        """Whose token it is, and whether it is meant for `audience`."""
+
+    def node_of_pod(self, namespace: str, name: str) -> str:
+        """The node that a pod is bound to; "" when there is no such pod, or it is bound to none."""

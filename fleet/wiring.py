@@ -7,6 +7,7 @@ anything to a cluster, and reads of a kubeconfig the names of its contexts alone
 import functools
 import os
 import threading
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import yaml
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from fleet.ports import Cluster
+from fleet.domain import xid
+from fleet.ports import Cluster, TokenReviews
+from fleet.recognition import Recognition
 
 IN_CLUSTER = "in-cluster"  # in place of a kubeconfig's path: the service account of this pod
 
@@ -28,6 +31,7 @@ class Site:
 
     name: str
     cluster: Cluster
+    reviews: TokenReviews
     actions: bool  # whether Vigie may change it
 
 
@@ -54,10 +58,31 @@ def site(name: str) -> Site:
     if name not in sites():
         raise LookupError(f"no cluster {name!r} is configured")
     from fleet.adapters.cluster_kubernetes import KubernetesCluster
+    from fleet.adapters.reviews_kubernetes import KubernetesReviews
 
-    in_cluster = settings.VIGIE_KUBECONFIG == IN_CLUSTER
-    cluster = KubernetesCluster(name, None if in_cluster else settings.VIGIE_KUBECONFIG)
-    return Site(name, cluster, name in settings.VIGIE_ACTIONS)
+    kubeconfig = None if settings.VIGIE_KUBECONFIG == IN_CLUSTER else settings.VIGIE_KUBECONFIG
+    cluster, reviews = KubernetesCluster(name, kubeconfig), KubernetesReviews(name, kubeconfig)
+    return Site(name, cluster, reviews, name in settings.VIGIE_ACTIONS)
+
+
+@functools.cache
+def recognition() -> Recognition:
+    """Who may hand in readings, for this process."""
+    fixed = Path(settings.VIGIE_READING_TOKENS) if settings.VIGIE_READING_TOKENS else None
+    return Recognition(lambda name: site(name).reviews, settings.VIGIE_AGENT_ACCOUNT, fixed)
+
+
+@functools.cache
+def catalogue() -> xid.Catalogue:
+    """NVIDIA's Xids with this site's overrides. Raises ImproperlyConfigured."""
+    if not settings.VIGIE_XID_OVERRIDES:
+        return xid.NVIDIA
+    try:
+        return xid.catalogue(tomllib.loads(Path(settings.VIGIE_XID_OVERRIDES).read_text()))
+    except OSError as error:
+        raise ImproperlyConfigured(f"cannot read VIGIE_XID_OVERRIDES: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as error:
+        raise ImproperlyConfigured(f"VIGIE_XID_OVERRIDES: {error}") from None
 
 
 def _contexts(path: str) -> list[str]:
