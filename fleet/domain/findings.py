@@ -5,12 +5,15 @@ its own age, whatever else is seen. Must not know any rule.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from fleet.domain.picture import FindingRow
 from fleet.domain.rules import Hit
-from fleet.domain.verdicts import ordered
+from fleet.domain.verdicts import ordered, severity
 
 Pending = tuple[tuple[str, float], ...]
+
+MOST: Final = 64  # of one GPU; no real one comes near it, and a source must not fill our memory
 
 
 class Docket:
@@ -53,8 +56,18 @@ class Docket:
                 finding.soft,
             )
         else:
+            if before is None and len(self.open) >= MOST and not self._makes_room(finding):
+                return
             self.opened.append(finding)
         self.open[key] = finding
+
+    def _makes_room(self, finding: FindingRow) -> bool:
+        """By the mildest one, if that is milder."""
+        mildest = ordered(self.open.values())[-1]
+        if severity(mildest.state, mildest.soft) >= severity(finding.state, finding.soft):
+            return False
+        del self.open[mildest.rule, mildest.instance]
+        return True
 
     def clear(self, rule: str, how: str = "cleared") -> None:
         finding = self.open.pop((rule, ""), None)

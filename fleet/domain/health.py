@@ -42,6 +42,7 @@ __all__ = [
     "NodeHealth",
     "NodeStanding",
     "Transition",
+    "as_before",
     "assess",
     "silent",
 ]
@@ -151,7 +152,8 @@ def _heard(
 ) -> tuple[NodeHealth, Visit]:
     """What is known of the node once the reading has come, without its GPUs, and what holds for all of them."""
     now = max(now, past.read_at)
-    delays = (*past.delays[1 - MOST_DELAYS :], now - reading.sent_at)
+    earlier = past.delays if past.source == reading.source else ()  # each source has a clock of its own
+    delays = (*earlier[1 - MOST_DELAYS :], now - reading.sent_at)
     offset_s = min(delays)
     # A reading that waited in the buffer is as old as it is; one from before the last (a clock was set back) is from now.
     at = reading.sent_at + offset_s
@@ -167,7 +169,6 @@ def _heard(
         read_at=at,
         delays=delays,
         status=reading.status,
-        status_since_at=past.status_since_at if reading.status == past.status and past.read_at else at,
         error=reading.error,
         driver=reading.driver or past.driver,
         cuda=reading.cuda or past.cuda,

@@ -20,6 +20,8 @@ from fleet.domain.verdicts import GpuHealth, Window, known, urgent
 
 PASSING_FOR_S: Final = 600.0  # how long an event that leaves nothing behind is shown
 SETTLED_S: Final = 60.0
+UNOBSERVED_S: Final = 180.0  # an exporter is scraped once a minute
+MOST_TEXT: Final = 300
 # Memory in use by nobody that is known: a driver before R510 counts what it reserves for itself as used.
 LEFT_OVER_BYTES: Final = 256 * MIB
 LEFT_OVER_WITH_RESERVED_BYTES: Final = 1024 * MIB
@@ -122,7 +124,7 @@ def finding(fault: Fault, classed: xid.Classed, visit: Visit, instance: str = ""
         action=action,
         since_at=at,
         seen_at=at,
-        evidence=fault.text,
+        evidence=fault.text[:MOST_TEXT],
         facts=tuple(fact for fact in facts if fact[1] is not None),
         instance=instance,
         soft=classed.soft,
@@ -299,13 +301,20 @@ def _unused_since(before: GpuHealth | None, gpu: Gpu, at: float) -> float | None
         return None
     if before is None or before.unused_since_at is None or before.gpu.assigned != gpu.assigned:
         return at
-    return before.unused_since_at
+    return at if _unobserved(before, at) else before.unused_since_at
 
 
 def _stranger_since(before: GpuHealth | None, gpu: Gpu, at: float) -> float | None:
     if _held(gpu) is not False or not used_by_stranger(gpu):
         return None
-    return at if before is None or before.stranger_since_at is None else before.stranger_since_at
+    if before is None or before.stranger_since_at is None or _unobserved(before, at):
+        return at
+    return before.stranger_since_at
+
+
+def _unobserved(before: GpuHealth, at: float) -> bool:
+    """Whether nobody has looked for so long that what lasts has to be seen anew."""
+    return before.read_at is None or at - before.read_at > UNOBSERVED_S
 
 
 def _held(gpu: Gpu) -> bool | None:

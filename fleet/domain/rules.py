@@ -295,7 +295,7 @@ ANSWERS: Final[Mapping[str, tuple[str, str, str]]] = {
 def answered(gpu: Gpu) -> Hit:
     """The finding that an answer other than OK is."""
     _, state, action = ANSWERS[gpu.answer]
-    return Hit(state, action, gpu.error or f"the driver answers: {gpu.answer}")
+    return Hit(state, action, gpu.error[:300] or f"the driver answers: {gpu.answer}")
 
 
 def remapped(gpu: Gpu) -> tuple[Measure, Measure, Measure, Measure]:

@@ -19,14 +19,13 @@ def transitions(
     changed = before is None or (before.state, before.soft, before.planned) != (after.state, after.soft, after.planned)
     if not changed and not docket.opened and not docket.closed:
         return
-    at = max(after.seen_at, docket.at)
     left = NOT_OWNED if before is None else before.state
 
     def row(from_state: str, finding: FindingRow | None, closes: str = "") -> Transition:
         return Transition(
             node=node,
             gpu=key,
-            at=at,
+            at=docket.at,
             from_state=from_state,
             to_state=after.state,
             soft=after.soft,

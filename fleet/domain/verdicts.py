@@ -102,7 +102,6 @@ class NodeHealth(Struct, frozen=True, kw_only=True, omit_defaults=True):
     silent_since_at: float | None = None
     delays: tuple[float, ...] = ()  # of the last readings: our clock less the node's
     status: str = DriverStatus.OK
-    status_since_at: float = 0.0
     error: str = ""
     driver: str = ""
     cuda: str = ""
