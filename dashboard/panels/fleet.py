@@ -191,7 +191,8 @@ def _not_ready(fleet: FleetRow) -> KeyNumber:
 
 
 def _withdrawn(fleet: FleetRow) -> KeyNumber:
-    note = say("kpi.over", n=fleet.overcommit) if fleet.overcommit else say("kpi.no-over")
+    none = say("kpi.unhealthy") if fleet.withdrawn else say("kpi.none-withdrawn")
+    note = say("kpi.over", n=fleet.overcommit) if fleet.overcommit else none
     trouble = fleet.withdrawn or fleet.overcommit
     return KeyNumber("withdrawn", fleet.withdrawn, note=note, level="warn" if trouble else "")
 

@@ -54,8 +54,8 @@ KEY_NUMBERS: Patterns = {
     "kpi.product": _("{count} {product}"),
     "kpi.none-free": _("nothing is free"),
     "kpi.hole": _("{product}, on {node}"),
-    "kpi.of-size": _("of {size} GPUs"),
-    "kpi.room": _("{count} of {size}"),
+    "kpi.of-size": _("with {size} GPUs"),
+    "kpi.room": _("{count} with {size}"),
     "kpi.percent": _("{n} %"),
     "kpi.for-size": _("for {size}"),
     "kpi.fragmented": _("{percent} for {size}"),
@@ -66,8 +66,11 @@ KEY_NUMBERS: Patterns = {
     "kpi.no-wait": _("none waits"),
     "kpi.all-ready": _("all nodes are Ready"),
     "kpi.silent-gpus": ngettext("{n} GPU cannot be used", "{n} GPUs cannot be used"),
-    "kpi.over": ngettext("{n} over-committed", "{n} over-committed"),
-    "kpi.no-over": _("none over-committed"),
+    "kpi.unhealthy": _("unhealthy to their device plugin"),
+    "kpi.over": ngettext(
+        "apart from them, {n} slot is over-committed", "apart from them, {n} slots are over-committed"
+    ),
+    "kpi.none-withdrawn": _("no device plugin calls any unhealthy"),
     "gpus": ngettext("{n} GPU", "{n} GPUs"),
     "nodes": ngettext("{n} node", "{n} nodes"),
 }
@@ -258,7 +261,7 @@ ATTENTION: Patterns = {
     "evidence.each": _("Each needs {gpus}."),
     "gpus.of": ngettext("{n} {product}", "{n} {product}"),
     "attention.pods-waiting": ngettext("{n} pod of {name} waits for GPUs", "{n} pods of {name} wait for GPUs"),
-    "attention.pod-waiting": _("{name} waits for GPUs"),
+    "attention.pod-waiting": _("Pod {name} waits for GPUs"),
     "evidence.pods-waiting": ngettext(
         "Needs {need} on one node; the largest free block is {hole}.",
         "Each needs {need} on one node; the largest free block is {hole}.",

@@ -58,6 +58,16 @@ def test_the_page_speaks_the_browsers_language_until_another_is_chosen(visit, sh
     assert page.url.endswith(f"/c/{shown.cluster}/")
 
 
+def test_on_a_phone_the_theme_is_chosen_in_the_account_menu(visit, shown):
+    page = visit(width=390).enter()
+    expect(page.locator("#theme-dark")).to_be_hidden()
+    page.get_by_text("OP", exact=True).click()
+    page.locator("#menu-theme-dark").check()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(page.locator("#theme-dark")).to_be_checked()
+
+
 @pytest.mark.parametrize(("theme", "background"), [("light", "rgb(244, 245, 247)"), ("dark", "rgb(12, 15, 19)")])
 def test_the_theme_is_remembered_and_there_before_the_first_paint(visit, shown, theme, background):
     page = visit(color_scheme="dark" if theme == "light" else "light").sign_in()

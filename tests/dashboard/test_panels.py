@@ -320,8 +320,8 @@ def test_free_slots_of_a_closed_node_are_not_offered():
         (
             "ml/evil-pod",
             1,
-            "evil-pod waits for GPUs. Needs 8 H100 on one node; the largest free block is 3.",
-            "evil-pod attend des GPU. A besoin de 8 H100 sur un seul nœud ; le plus grand bloc libre est de 3.",
+            "Pod evil-pod waits for GPUs. Needs 8 H100 on one node; the largest free block is 3.",
+            "Le pod evil-pod attend des GPU. A besoin de 8 H100 sur un seul nœud ; le plus grand bloc libre est de 3.",
         ),
         (
             "Job/ml/rl",

@@ -7,12 +7,17 @@ const KEY = "vigie-theme";
 export function theme(root) {
   const html = document.documentElement;
   const radios = /** @type {HTMLInputElement[]} */ ([...root.querySelectorAll("input")]);
+  const show = () => {
+    for (const radio of radios) radio.checked = radio.value === (html.dataset["theme"] ?? "");
+  };
+  show();
+  document.addEventListener(KEY, show); // it was chosen in another place of this page
   for (const radio of radios) {
-    radio.checked = radio.value === (html.dataset["theme"] ?? "");
     radio.addEventListener("change", () => {
       if (radio.value) html.dataset["theme"] = radio.value;
       else delete html.dataset["theme"];
       remember(radio.value);
+      document.dispatchEvent(new Event(KEY));
     });
   }
 }

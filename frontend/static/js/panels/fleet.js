@@ -155,7 +155,8 @@ function notReady(fleet) {
 
 /** @param {FleetRow} fleet */
 function withdrawn(fleet) {
-  const note = fleet.overcommit ? say("kpi.over", { n: fleet.overcommit }) : say("kpi.no-over");
+  const none = fleet.withdrawn ? say("kpi.unhealthy") : say("kpi.none-withdrawn");
+  const note = fleet.overcommit ? say("kpi.over", { n: fleet.overcommit }) : none;
   return keyNumber("withdrawn", fleet.withdrawn, { note, level: fleet.withdrawn || fleet.overcommit ? "warn" : "" });
 }
 
