@@ -4,12 +4,17 @@ Owns the choice of the reason. Must not judge: it compares what was remembered w
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from fleet.domain.findings import Docket
 from fleet.domain.gpus import DeviceState, GpuAction
 from fleet.domain.intake import reported_once
 from fleet.domain.picture import FindingRow
 from fleet.domain.verdicts import NOT_OWNED, Fact, GpuHealth, Transition, severity
+
+QUIET: Final = frozenset(
+    (DeviceState.OK, DeviceState.UNKNOWN)
+)  # notes, and not knowing: told only as a change of state
 
 
 def transitions(
@@ -41,10 +46,10 @@ def transitions(
     if changed:
         yield row(left, cause, how)
     for finding in docket.opened:
-        if not (changed and finding is cause) and (finding.state != DeviceState.OK or reported_once(finding)):
+        if not (changed and finding is cause) and (finding.state not in QUIET or reported_once(finding)):
             yield row(after.state, finding)
     for finding, closes in docket.closed:
-        news = finding.state != DeviceState.OK and closes != "expired"
+        news = finding.state not in QUIET and closes != "expired"
         if news and not (changed and finding is cause):
             yield row(after.state, finding, closes)
 
