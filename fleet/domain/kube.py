@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct, field
 
+from fleet.domain.endpoints import Endpoint, EndpointConditions, EndpointSlice
 from fleet.domain.objects import (
     Budget,
     BudgetSpec,
@@ -24,9 +25,6 @@ from fleet.domain.objects import (
     ContainerStatus,
     DaemonSet,
     Deployment,
-    Endpoint,
-    EndpointConditions,
-    EndpointSlice,
     Job,
     LabelSelector,
     ManagedEntry,

@@ -300,7 +300,7 @@ class Job(Object, frozen=True):
     status: JobStatus = JobStatus()
 
 
-# Traffic, budgets and events
+# Services, budgets and events
 
 
 class ServiceSpec(Part, frozen=True):
@@ -313,32 +313,11 @@ class Service(Object, frozen=True):
     spec: ServiceSpec = ServiceSpec()
 
 
-class EndpointConditions(Part, frozen=True):
-    """`None` is unknown: consumers of slices read it as ready, as serving like `ready`, and as not terminating."""
-
-    ready: bool | None = None
-    serving: bool | None = None
-    terminating: bool | None = None
-
-
 class ObjectReference(Part, frozen=True):
     kind: str = ""
     namespace: str = ""
     name: str = ""
     uid: str = ""
-
-
-class Endpoint(Part, frozen=True):
-    addresses: tuple[str, ...] = ()
-    conditions: EndpointConditions = EndpointConditions()
-    node_name: str = ""
-    target_ref: ObjectReference | None = None
-
-
-class EndpointSlice(Object, frozen=True):
-    """Belongs to the Service that its label kubernetes.io/service-name names."""
-
-    endpoints: tuple[Endpoint, ...] = ()
 
 
 class BudgetSpec(Part, frozen=True):
