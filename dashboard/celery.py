@@ -31,6 +31,7 @@ from fleet import wiring
 
 # A watcher that died is missed when its lease has run out, and replaced by the next sweep: within 15 s in all.
 SWEEP_S = 5
+HISTORY_S = 900
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,30 @@ class Work:
 QUEUES = {
     # A thread for every cluster, and one for the messages that find their cluster watched already.
     "watch": Work("fleet.tasks.watch", lambda: len(wiring.sites()) + 1, "fleet.tasks.watch.watch_clusters"),
+    # As for watching, and one thread for the keeping of history.
+    "readings": Work("fleet.tasks.readings", lambda: len(wiring.sites()) + 2, "fleet.tasks.readings.ingest_all"),
+    # An action waits more than it works; four at once, and one for the sweep.
+    "actions": Work("fleet.tasks.actions", lambda: 5, "fleet.tasks.actions.sweep"),
 }
 
 SCHEDULE = {
     "watch": {
         "task": "fleet.tasks.watch.watch_clusters",
+        "schedule": SWEEP_S,
+        "options": {"expires": SWEEP_S},
+    },
+    "readings": {
+        "task": "fleet.tasks.readings.ingest_all",
+        "schedule": SWEEP_S,
+        "options": {"expires": SWEEP_S},
+    },
+    "history": {
+        "task": "fleet.tasks.readings.keep_history",
+        "schedule": HISTORY_S,
+        "options": {"expires": HISTORY_S},
+    },
+    "actions": {
+        "task": "fleet.tasks.actions.sweep",
         "schedule": SWEEP_S,
         "options": {"expires": SWEEP_S},
     },

@@ -116,6 +116,7 @@ VIGIE_HOME = home()
 VIGIE_KUBECONFIG = os.environ.get("VIGIE_KUBECONFIG", "")
 VIGIE_CONTEXTS = names("VIGIE_CONTEXTS")  # empty: every context of the kubeconfig
 VIGIE_ACTIONS = frozenset(names("VIGIE_ACTIONS"))  # clusters that may be changed; every other one is read-only
+VIGIE_POLICIES = os.environ.get("VIGIE_POLICIES", "")  # a TOML file: limits, windows, freezes, second persons
 VIGIE_AGENT_ACCOUNT = os.environ.get("VIGIE_AGENT_ACCOUNT", "vigie:vigie-agent")  # whose tokens may hand in readings
 VIGIE_READING_TOKENS = os.environ.get("VIGIE_READING_TOKENS", "")  # a file of tokens that nodes were given by hand
 VIGIE_XID_OVERRIDES = os.environ.get("VIGIE_XID_OVERRIDES", "")  # a TOML file: what this site thinks of an Xid

@@ -15,8 +15,12 @@ import yaml
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from fleet import live
 from fleet.domain import xid
-from fleet.ports import Cluster, TokenReviews
+from fleet.domain.picture import Snapshot
+from fleet.domain.policies import Policy, PolicyError, policy
+from fleet.live import PictureError
+from fleet.ports import Changer, Cluster, TokenReviews
 from fleet.recognition import Recognition
 
 IN_CLUSTER = "in-cluster"  # in place of a kubeconfig's path: the service account of this pod
@@ -32,7 +36,17 @@ class Site:
     name: str
     cluster: Cluster
     reviews: TokenReviews
+    changer: Changer
     actions: bool  # whether Vigie may change it
+    policy: Policy
+
+    def snapshot(self) -> Snapshot | None:
+        """What its picture shows now; None when there is none or it cannot be reached."""
+        try:
+            found = live.picture().read(self.name)
+        except PictureError:
+            return None
+        return found.snapshot if found else None
 
 
 def sites() -> list[str]:
@@ -57,12 +71,27 @@ def site(name: str) -> Site:
     """The cluster `name` of this process. Raises LookupError for a name that is not configured."""
     if name not in sites():
         raise LookupError(f"no cluster {name!r} is configured")
+    from fleet.adapters.cluster_changes import KubernetesChanges
     from fleet.adapters.cluster_kubernetes import KubernetesCluster
     from fleet.adapters.reviews_kubernetes import KubernetesReviews
 
     kubeconfig = None if settings.VIGIE_KUBECONFIG == IN_CLUSTER else settings.VIGIE_KUBECONFIG
     cluster, reviews = KubernetesCluster(name, kubeconfig), KubernetesReviews(name, kubeconfig)
-    return Site(name, cluster, reviews, name in settings.VIGIE_ACTIONS)
+    changer = KubernetesChanges(cluster.server)
+    return Site(name, cluster, reviews, changer, name in settings.VIGIE_ACTIONS, policies())
+
+
+@functools.cache
+def policies() -> Policy:
+    """What this site's policy file says, the cautious defaults without one. Raises ImproperlyConfigured, with the line."""
+    if not settings.VIGIE_POLICIES:
+        return Policy()
+    try:
+        return policy(Path(settings.VIGIE_POLICIES).expanduser().read_text())
+    except OSError as error:
+        raise ImproperlyConfigured(f"cannot read VIGIE_POLICIES: {error.strerror}") from None
+    except (PolicyError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"VIGIE_POLICIES {settings.VIGIE_POLICIES}: {error}") from None
 
 
 @functools.cache

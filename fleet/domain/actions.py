@@ -152,7 +152,10 @@ def plan(facts: Facts, reason: str, options: plans.Facts = ()) -> Plan:
 
 def where(facts: Facts) -> tuple[str, str, str]:
     """Pool, zone and rack of the target: what other actions count against."""
-    return place(facts.node) if facts.node else ("", "", "")
+    return where_of(facts.node) if facts.node else ("", "", "")
+
+
+where_of = place
 
 
 # From which state an action may go where; everything else is refused by the ledger's compare-and-swap.

@@ -21,6 +21,12 @@ from fleet.domain.scheduling import Place, Placement, Unfit
 from fleet.domain.specs import FullPod
 
 CRITICAL_PRIORITY = 2_000_000_000  # system-cluster-critical and above
+# Somebody has written on the pod that it must not be disturbed; the value that says so.
+DO_NOT_DISRUPT = {
+    "vigie.dev/do-not-disrupt": "true",
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
 GANG = (
     "jobset.sigs.k8s.io/jobset-name",
     "training.kubeflow.org/job-name",

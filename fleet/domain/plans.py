@@ -66,6 +66,7 @@ class LaneState(StrEnum):
     """One pod on its way off a node, in order."""
 
     QUEUED = "queued"
+    ASKED = "asked"  # written down before the request: whoever finds it so has to look whether it was carried out
     HELD = "held"  # its budget refuses; everything else that refuses is in `reason`
     ACCEPTED = "accepted"  # the API server took the eviction
     TERMINATING = "terminating"

@@ -9,17 +9,11 @@ from collections.abc import Iterator
 from fleet.domain.budgets import Course, Permission, Standing, permission
 from fleet.domain.draining import Blocker, Meaning
 from fleet.domain.facts import gpus, serves, trains
-from fleet.domain.losses import Draft, comes_back, gang
+from fleet.domain.losses import DO_NOT_DISRUPT, Draft, comes_back, gang
 from fleet.domain.plans import Check, Facts, Outcome
 from fleet.domain.scheduling import Unfit
 from fleet.domain.specs import FullPod
 
-# Somebody has written on the pod that it must not be disturbed; the value that says so.
-DO_NOT_DISRUPT = {
-    "vigie.dev/do-not-disrupt": "true",
-    "karpenter.sh/do-not-disrupt": "true",
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-}
 APPROVER = "approver"
 OPERATOR = "operator"
 

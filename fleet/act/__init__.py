@@ -1,0 +1,325 @@
+"""The write story: propose, confirm, approve, stop; then `run` takes a confirmed action to its end.
+
+Owns how an action comes to be allowed: a plan on fresh facts, its digest, all guards again when it is confirmed, waivers and the
+second person. Must not know Django views, Celery or Kubernetes: a `Site` has the ports, `running` has the steps.
+
+Every change of state is a compare-and-swap, in one transaction with its audit entry; no request leaves inside a transaction.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from django.db import transaction
+from msgspec.structs import replace
+
+from fleet.act import audit
+from fleet.act.audit import Entry
+from fleet.act.collect import collect, under_way
+from fleet.act.sites import Site
+from fleet.domain import actions, guards, plans
+from fleet.domain.actions import ACTIONS, LIFECYCLE, Danger
+from fleet.domain.facts import Actor, Facts
+from fleet.domain.guards import Waiver
+from fleet.domain.losses import Draft
+from fleet.domain.plans import ENDED, ActionState, Check, LaneState, Plan, StepState
+from fleet.models import Action, ActionLane, ActionStep
+
+__all__ = ["ACTIONS", "Actor", "Refused", "Site", "Waiver", "approve", "confirm", "plan_of", "propose", "stop"]
+
+Clock = Callable[[], float]
+
+BEGIN_WITHIN_S = 120.0  # a confirmed action that no worker has begun by then is void: the facts have moved on
+LONGEST_REASON = 500
+
+
+class Refused(Exception):  # noqa: N818 -- it is an answer, not an accident
+    """An action is not taken. `why`: a token; `checks`: what stands against it; `facts`: what the sentence of the token needs."""
+
+    def __init__(self, why: str, checks: Iterable[Check] = (), **facts: Any) -> None:
+        super().__init__(why)
+        self.why, self.checks, self.facts = why, tuple(checks), facts
+
+
+def propose(site: Site, kind: str, target: str, reason: str, actor: Actor, now: Clock = time.time) -> Action:
+    """Compute a plan on fresh facts and keep it, whether or not anything blocks it. Raises Refused (no such kind, no reason) and
+    PortError (the cluster cannot be read)."""
+    if kind not in ACTIONS:
+        raise Refused("unknown-kind", kind=kind)
+    reason = reason.strip()
+    if not reason:
+        raise Refused("no-reason")
+    if len(reason) > LONGEST_REASON:
+        raise Refused("long-reason", most=LONGEST_REASON)
+    facts = collect(site, kind, target, actor, now)
+    plan = actions.plan(facts, reason)
+    pool, zone, rack = actions.where(facts)
+    with transaction.atomic():
+        action = Action.objects.create(
+            cluster=site.name,
+            kind=kind,
+            target=target,
+            target_uid=plan.target_uid,
+            pool=pool,
+            zone=zone,
+            rack=rack,
+            reason=reason,
+            state=ActionState.PROPOSED,
+            plan=msgspec.to_builtins(plan),
+            digest=plan.digest,
+            needs_second=site.policy.needs_second(kind, pool),
+            proposed_by=actor.name,
+            proposed_via=actor.via,
+            proposed_at=plan.made_at,
+            expires_at=plan.expires_at,
+        )
+        tell(
+            action,
+            actor,
+            "proposed",
+            plan.made_at,
+            reason=reason,
+            digest=plan.digest,
+            **_loss(plan),
+            **_against(plan.checks),
+        )
+    return action
+
+
+def confirm(
+    site: Site,
+    action: Action,
+    digest: str,
+    typed: str,
+    waivers: Mapping[str, str],
+    actor: Actor,
+    now: Clock = time.time,
+) -> Action:
+    """Authorise what was shown: the same plan, the target's name typed where pods have to go, and every guard passed again on
+    fresh facts or waived. `waivers`: reason by `Check.key`, each lifted by this actor, if their role may. Where policy asks for
+    a second person, this is the first one. Raises Refused and PortError."""
+    _still_proposed(action, now())
+    if action.confirmed_by:
+        raise Refused("waits-for-second", by=action.confirmed_by)
+    if digest != action.digest:
+        raise Refused("other-plan")
+    if ACTIONS[action.kind].danger is Danger.DESTRUCTIVE and typed.strip() != action.target:
+        raise Refused("other-name", target=action.target)
+    given = [Waiver(check, reason, actor.name, actor.role) for check, reason in waivers.items()]
+    facts = _check_again(site, action, given, actor, now)
+    at = now()
+    fields: dict[str, Any] = {
+        "confirmed_by": actor.name,
+        "confirmed_via": actor.via,
+        "confirmed_at": at,
+        "waivers": msgspec.to_builtins(given),
+    }
+    told = {"waivers": msgspec.to_builtins(given), "digest": digest}
+    if action.needs_second:
+        with transaction.atomic():
+            asked = Action.objects.filter(pk=action.pk, state=ActionState.PROPOSED, confirmed_by="")
+            if not asked.update(**fields, expires_at=at + plans.LIVES_S):
+                raise Refused("superseded")
+            tell(action, actor, "confirmed-first", at, **told)
+    else:
+        _begin(action, facts, given, at, "confirmed", fields, told)
+    action.refresh_from_db()
+    return action
+
+
+def approve(site: Site, action: Action, digest: str, reason: str, actor: Actor, now: Clock = time.time) -> Action:
+    """The second person: an approver, another one than the first, and not at a console, where a name proves nothing."""
+    _still_proposed(action, now())
+    if not (action.needs_second and action.confirmed_by):
+        raise Refused("no-second-needed")
+    if actor.role != "approver":
+        raise Refused("not-approver")
+    if actor.via == "console" or action.confirmed_via == "console":
+        raise Refused("console")
+    if actor.name in {action.confirmed_by, action.proposed_by}:
+        raise Refused("same-person", by=action.confirmed_by)
+    if digest != action.digest:
+        raise Refused("other-plan")
+    if not reason.strip():
+        raise Refused("no-reason")
+    waivers = msgspec.convert(action.waivers, list[Waiver])
+    facts = _check_again(site, action, waivers, actor, now)
+    at = now()
+    fields = {"second_by": actor.name, "second_at": at}
+    _begin(action, facts, waivers, at, "approved", fields, {"reason": reason, "digest": digest})
+    action.refresh_from_db()
+    return action
+
+
+def stop(action: Action, actor: Actor, now: Clock = time.time) -> Action:
+    """Ask an action to stop: it does between two requests, and says in which condition it leaves the node. A proposal that nobody
+    has confirmed is withdrawn at once."""
+    at = now()
+    if action.state in ENDED:
+        raise Refused("ended", state=action.state)
+    with transaction.atomic():
+        if action.state == ActionState.PROPOSED:
+            change(action, ActionState.REFUSED, actor, at, "withdrawn", outcome={"why": "withdrawn"})
+        elif Action.objects.filter(pk=action.pk, state=action.state, stop_at=None).update(
+            stop_by=actor.name, stop_at=at, due_at=at
+        ):
+            tell(action, actor, "stop-asked", at)
+    action.refresh_from_db()
+    return action
+
+
+def expire(now: float) -> int:
+    """End every proposal that nobody confirmed in time."""
+    count = 0
+    for action in Action.objects.filter(state=ActionState.PROPOSED, expires_at__lt=now):
+        with transaction.atomic():
+            count += change(
+                action, ActionState.EXPIRED, VIGIE, now, "expired", outcome={"why": "not-confirmed"}, quiet=True
+            )
+    return count
+
+
+VIGIE = Actor("vigie", "", "vigie")
+
+
+def plan_of(action: Action) -> Plan:
+    return msgspec.convert(action.plan, Plan)
+
+
+def change(
+    action: Action,
+    to: ActionState,
+    actor: Actor,
+    at: float,
+    what: str,
+    *,
+    outcome: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+    **fields: Any,
+) -> bool:
+    """Move an action to another state, if it is still in the one that we know, with the entry that tells of it. Raises Refused
+    ("superseded") when somebody was faster; `quiet` gives False instead. Call within a transaction."""
+    if to not in LIFECYCLE[ActionState(action.state)]:
+        raise Refused("superseded", state=action.state)
+    if to in ENDED:
+        fields |= {"ended_at": at, "due_at": None, "claimed_by": "", "claim_until": 0.0}
+    if outcome is not None:
+        fields["outcome"] = dict(outcome)
+    if not Action.objects.filter(pk=action.pk, state=action.state).update(state=to, **fields):
+        if quiet:
+            return False
+        raise Refused("superseded", state=action.state)
+    action.state = to
+    tell(action, actor, what, at, **(outcome or {}))
+    return True
+
+
+def tell(action: Action, actor: Actor, what: str, at: float, **facts: Any) -> None:
+    """An audit entry about an action. Call within the transaction of what it tells of."""
+    audit.append(
+        Entry(
+            at=at,
+            actor=actor.name,
+            via=actor.via,
+            what=what,
+            cluster=action.cluster,
+            action=action.pk,
+            kind=action.kind,
+            target=action.target,
+            facts=facts,
+        )
+    )
+
+
+def _still_proposed(action: Action, now: float) -> None:
+    if action.state != ActionState.PROPOSED:
+        raise Refused("ended" if action.state in ENDED else "confirmed-already", state=action.state)
+    if now > action.expires_at:
+        raise Refused("expired")
+
+
+def _check_again(site: Site, action: Action, waivers: list[Waiver], actor: Actor, now: Clock) -> Facts:
+    """All guards on fresh facts. What has changed since the plan was shown is refused, with the new checks: what somebody typed a
+    name under has to be what happens."""
+    facts = collect(site, action.kind, action.target, actor, now)
+    plan = actions.plan(facts, action.reason)
+    blocks = guards.standing(plan.checks, waivers)
+    if blocks:
+        with transaction.atomic():
+            tell(action, actor, "refused", now(), **_against(blocks))
+        raise Refused("blocked", blocks)
+    shown = plan_of(action)
+    if (plan.target_uid, plan.pods) != (shown.target_uid, shown.pods):
+        with transaction.atomic():
+            tell(action, actor, "refused", now(), why="changed", pods=list(plan.pods))
+        raise Refused("changed", plan.checks)
+    return facts
+
+
+# What another confirmation at the same moment may have changed: looked at once more under the lock of the chain.
+_BESIDE_OTHERS = ("alone", "failure-domain")
+
+
+def _begin(
+    action: Action,
+    facts: Facts,
+    waivers: list[Waiver],
+    at: float,
+    what: str,
+    fields: dict[str, Any],
+    told: dict[str, Any],
+) -> None:
+    """Confirm for good: from here the row is in the queue."""
+    plan, actor = plan_of(action), facts.actor
+    with transaction.atomic():
+        if not Action.objects.filter(pk=action.pk, state=ActionState.PROPOSED).update(
+            **fields, state=ActionState.CONFIRMED, due_at=at, expires_at=at + BEGIN_WITHIN_S
+        ):
+            raise Refused("superseded")
+        action.state = ActionState.CONFIRMED
+        tell(action, actor, what, at, **told)
+        beside = Draft(replace(facts, running=under_way(action.cluster, besides=action.pk)))
+        names = [name for name in ACTIONS[action.kind].guards if name in _BESIDE_OTHERS]
+        if blocks := guards.standing(guards.run(names, beside), waivers):
+            raise Refused("blocked", blocks)
+        ActionStep.objects.bulk_create(
+            ActionStep(
+                action=action,
+                position=n,
+                kind=step.kind,
+                subject=step.subject,
+                state=StepState.TODO,
+                facts=dict(step.facts) | {"deadline_s": step.deadline_s},
+            )
+            for n, step in enumerate(plan.steps)
+        )
+        ActionLane.objects.bulk_create(
+            ActionLane(
+                action=action, uid=pod.uid, namespace=pod.namespace, name=pod.name, place=n, state=LaneState.QUEUED
+            )
+            for n, pod in enumerate(pod for pod in plan.loss.pods if pod.evicted)
+        )
+
+
+def _loss(plan: Plan) -> dict[str, Any]:
+    loss = plan.loss
+    return {
+        "loss": {
+            "work_s": loss.work_s,
+            "gpu_hours": loss.gpu_hours,
+            "requests": loss.requests,
+            "scratch_bytes": loss.scratch_bytes,
+        }
+    }
+
+
+def _against(checks: Iterable[Check]) -> dict[str, Any]:
+    """The blocks and warnings, short."""
+    return {
+        "checks": [
+            {"guard": check.guard, "outcome": check.outcome, "reason": check.reason, "subject": check.subject}
+            for check in checks
+            if check.outcome is not plans.Outcome.PASS
+        ]
+    }

@@ -1,0 +1,185 @@
+"""Evicting the pods of a plan, each by UID, in the plan's order.
+
+Owns the lanes of a drain. A pod is written down as asked before it is asked, so that after a crash we look instead of asking
+twice: no second eviction for a UID that was accepted, none for another UID, never a deletion, never a shorter grace.
+"""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from fleet.act.steps import GONE, Done, Failed, Outcome, Wait, Work, frozen
+from fleet.domain import draining
+from fleet.domain.draining import PERMANENT, Answer, Meaning, Turn, next_turns
+from fleet.domain.losses import DO_NOT_DISRUPT
+from fleet.domain.objects import seconds
+from fleet.domain.plans import LaneState
+from fleet.domain.specs import FullPod
+from fleet.models import ActionLane
+from fleet.ports import PortError
+
+AT_ONCE = 8  # requests under way
+ROUND = 40  # pods that are asked before we look at the node again
+LOOK_S = 1.0
+HELD_LOOK_S = 5.0
+
+TO_ASK = {LaneState.QUEUED, LaneState.HELD}
+GOING = {LaneState.ASKED, LaneState.ACCEPTED, LaneState.TERMINATING}
+
+
+def drain(work: Work) -> Outcome:
+    """One look at the node and its pods, and one round of asking."""
+    node = work.node()
+    if node is None:
+        return GONE
+    if not node.spec.unschedulable:
+        return Failed("uncordoned", {"by": "somebody else"})
+    if stopped := frozen(work, node):
+        return stopped
+    lanes = list(work.action.lanes.all())
+    there = {pod.metadata.uid: pod for pod in work.site.changer.read_pods(work.action.target)}
+    for lane in lanes:
+        _see(work, lane, there.get(lane.uid))
+    _ask_round(work, lanes, there)
+    return _outcome(work, lanes, there)
+
+
+def _see(work: Work, lane: ActionLane, pod: FullPod | None) -> None:
+    """What the cluster says of one pod: gone by UID, terminating, or asked for and not heard."""
+    if lane.state in {LaneState.GONE, LaneState.REPLACED, LaneState.LEFT, LaneState.FAILED}:
+        return
+    if pod is None:
+        _set(lane, LaneState.GONE, gone_at=work.now())
+    elif pod.metadata.deletion_timestamp is not None:
+        grace_until = seconds(pod.metadata.deletion_timestamp)
+        if lane.state != LaneState.TERMINATING or lane.facts.get("grace_until") != grace_until:
+            lane.facts = {**lane.facts, "grace_until": grace_until}
+            _set(lane, LaneState.TERMINATING, accepted_at=lane.accepted_at or work.now())
+    elif lane.state in {LaneState.ASKED, LaneState.ACCEPTED} and not _disrupted(pod):
+        # Whoever asked was killed before the server heard it: the pod is not going, so it has not been accepted.
+        _set(lane, LaneState.QUEUED)
+
+
+def _disrupted(pod: FullPod) -> bool:
+    """The server has accepted an eviction and marks the pod before it deletes it."""
+    return any(c.type == "DisruptionTarget" and c.status == "True" for c in pod.status.conditions)
+
+
+def _ask_round(work: Work, lanes: list[ActionLane], there: dict[str, FullPod]) -> None:
+    """Ask those whose turn it is, several at a time: first whether the server would take it, then, written down, in earnest.
+
+    The dry run costs no budget; an eviction that is refused for its UID does, for two minutes.
+    """
+    waiting = {lane.uid: lane for lane in lanes if lane.state in TO_ASK}
+    turns = [Turn(lane.uid, lane.place, lane.tries, lane.retry_at) for lane in waiting.values()]
+    chosen = [waiting[turn.uid] for turn in next_turns(turns, work.now())][:ROUND]
+    if not chosen or _told_to_stop(work):
+        return
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="evict") as pool:
+        tried = list(pool.map(lambda lane: _try(work, lane, there[lane.uid]), chosen))
+        willing = [lane for lane, answer in zip(chosen, tried, strict=True) if _would_go(work, lane, answer)]
+        if not willing or _told_to_stop(work):
+            return
+        for lane in willing:
+            _set(lane, LaneState.ASKED)
+        work.claim.check()
+        answers = list(pool.map(lambda lane: _evict(work, lane, dry_run=False), willing))
+    for lane, answer in zip(willing, answers, strict=True):
+        if isinstance(answer, Answer) and answer.meaning is Meaning.ACCEPTED:
+            _set(lane, LaneState.ACCEPTED, accepted_at=work.now(), reason="")
+        elif isinstance(answer, Answer):
+            _refused(work, lane, answer)
+        # No answer at all: it stays asked, and the next look tells whether it was carried out.
+
+
+def _told_to_stop(work: Work) -> bool:
+    work.action.refresh_from_db(fields=["stop_at"])
+    return work.action.stop_at is not None or work.stopping.is_set()
+
+
+Tried = Answer | PortError | None
+
+
+def _try(work: Work, lane: ActionLane, shown: FullPod) -> Tried:
+    """What the server would say. None: the pod asks not to be disturbed, and nobody has waived that."""
+    try:
+        fresh = work.site.changer.read_pod(lane.namespace, lane.name)
+        if fresh is None or fresh.metadata.uid != shown.metadata.uid:
+            return Answer(Meaning.GONE)
+        return None if _undisturbed(fresh, work) else _evict(work, lane, dry_run=True)
+    except PortError as error:
+        return error
+
+
+def _evict(work: Work, lane: ActionLane, *, dry_run: bool) -> Answer | PortError:
+    try:
+        return draining.classify(work.site.changer.evict(lane.namespace, lane.name, lane.uid, dry_run=dry_run))
+    except PortError as error:
+        return error
+
+
+def _would_go(work: Work, lane: ActionLane, answer: Tried) -> bool:
+    if answer is None:
+        _set(lane, LaneState.FAILED, reason="undisturbed")
+    elif isinstance(answer, PortError):
+        _held(work, lane, "unreachable", max(LOOK_S, answer.retry_after_s), str(answer))
+    elif answer.meaning is Meaning.ACCEPTED:
+        return True
+    else:
+        _refused(work, lane, answer)
+    return False
+
+
+def _undisturbed(pod: FullPod, work: Work) -> bool:
+    """Whether the pod asks not to be disturbed and no waiver has lifted that."""
+    asks = any(pod.metadata.annotations.get(name, "").lower() == value for name, value in DO_NOT_DISRUPT.items())
+    return asks and not any(waiver["check"] == f"undisturbed:{pod.key}" for waiver in work.action.waivers)
+
+
+def _refused(work: Work, lane: ActionLane, answer: Answer) -> None:
+    if answer.meaning is Meaning.GONE:
+        _set(lane, LaneState.GONE, gone_at=work.now())
+        return
+    lane.facts = {**lane.facts, "budget": answer.budget, "needs": answer.needs, "has": answer.has}
+    if answer.meaning in PERMANENT or answer.retry_in_s is None:
+        lane.facts = {**lane.facts, "message": answer.message[:300]}
+        _set(lane, LaneState.FAILED, reason=answer.meaning)
+    else:
+        _held(work, lane, answer.meaning, answer.retry_in_s, answer.message)
+
+
+def _held(work: Work, lane: ActionLane, reason: str, retry_in_s: float, message: str) -> None:
+    lane.tries += 1
+    lane.facts = {**lane.facts, "message": message[:300]}
+    _set(lane, LaneState.HELD, reason=reason, retry_at=work.now() + retry_in_s)
+
+
+def _outcome(work: Work, lanes: Iterable[ActionLane], there: dict[str, FullPod]) -> Outcome:
+    lanes = list(lanes)
+    open_lanes = [lane for lane in lanes if lane.state in TO_ASK | GOING]
+    evidence = {"gone": sum(lane.gone_at is not None for lane in lanes), "pods": len(lanes)}
+    if open_lanes:
+        now = work.now()
+        retries = [lane.retry_at - now for lane in open_lanes if lane.state == LaneState.HELD]
+        moving = any(lane.state in GOING or lane.state == LaneState.QUEUED for lane in open_lanes)
+        return Wait(LOOK_S if moving else min(HELD_LOOK_S, max(0.2, min(retries))), evidence)
+    failed = [f"{lane.namespace}/{lane.name}: {lane.reason}" for lane in lanes if lane.state == LaneState.FAILED]
+    if failed:
+        return Failed("pods-refused", {**evidence, "refused": failed})
+    new = _newcomers(work, lanes, there)
+    return Failed("new-pods", {**evidence, "new": new}) if new else Done(evidence)
+
+
+def _newcomers(work: Work, lanes: Iterable[ActionLane], there: dict[str, FullPod]) -> list[str]:
+    """Pods that nobody has planned for and that a drain would have to move: the node is not empty, and they are in no plan."""
+    known = {lane.uid for lane in lanes}
+    accepted = draining.Options(empty_dir=True, unmanaged=True)
+    daemons = work.site.changer.read_daemon_sets()
+    found = draining.select(there.values(), daemons, accepted, work.now())
+    return sorted(pod.key for pod in found.evict if pod.metadata.uid not in known)
+
+
+def _set(lane: ActionLane, state: LaneState, **fields: object) -> None:
+    lane.state = state
+    for name, value in fields.items():
+        setattr(lane, name, value)
+    lane.save(update_fields=["state", "tries", "facts", *fields])

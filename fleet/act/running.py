@@ -1,0 +1,199 @@
+"""Running a confirmed action: step by step, each "started" before its request and "done" with evidence after it.
+
+Owns the order of steps, deadlines, stopping, and the honest end state. Must not know how a step is done (`steps`, `evicting`),
+and holds nothing that the ledger does not: a killed worker's action is taken up at its first unfinished step.
+
+Waiting is a step's outcome, not a sleep: the row says when it is due, and a pass that has nothing to do gives the worker back.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from django.db import transaction
+
+from fleet.act import VIGIE, change, evicting, plan_of, steps, tell
+from fleet.act.claims import LEASE_S, Claim, LostClaimError, claimed
+from fleet.act.sites import Site
+from fleet.act.steps import Failed, Skipped, Wait, Work
+from fleet.domain.facts import Actor
+from fleet.domain.plans import ActionState, LaneState, StepKind, StepState
+from fleet.models import Action, ActionStep
+from fleet.ports import PortError
+
+log = structlog.get_logger(__name__)
+
+LOOK_AGAIN_S = 2.0
+LOOK_S = 0.5  # how soon somebody's stop is seen
+PASS_S = 20.0  # then the worker is given back, so that others get their turn
+
+PERFORM: Mapping[StepKind, Callable[[Work], "steps.Outcome"]] = {
+    StepKind.CORDON: steps.cordon,
+    StepKind.DRAIN: evicting.drain,
+    StepKind.RELEASE: steps.release,
+    StepKind.REBOOT: steps.reboot,
+    StepKind.VERIFY: steps.verify,
+    StepKind.UNCORDON: steps.uncordon,
+    StepKind.PROVE: steps.prove,
+}
+
+FINISHED = {StepState.DONE, StepState.SKIPPED}
+
+
+def run(
+    site: Site,
+    pk: int,
+    stopping: threading.Event,
+    now: Callable[[], float] = time.time,
+    lease_s: float = LEASE_S,
+) -> float | None:
+    """One pass: claim the action and do what is due. Gives when it has to be looked at again; None: never, or not by us."""
+    with claimed(pk, now, lease_s) as claim:
+        if claim is None:
+            return None
+        try:
+            return _pass(site, claim, stopping, now)
+        except LostClaimError:
+            log.warning("another worker has the action", action=pk)
+            return None
+
+
+def _pass(site: Site, claim: Claim, stopping: threading.Event, now: Callable[[], float]) -> float | None:
+    action = Action.objects.get(pk=claim.pk)
+    if action.state == ActionState.CONFIRMED and not _begun(action, now()):
+        return None
+    until, due_at = now() + PASS_S, 0.0
+    while True:
+        action.refresh_from_db()
+        step = next((s for s in action.steps.all() if s.state not in FINISHED), None)
+        if step is None:
+            _end(action, ActionState.SUCCEEDED, now(), "succeeded", {})
+            return None
+        if action.stop_at is not None:
+            _stop(site, claim, action, step, now)
+            return None
+        if now() >= due_at:
+            due_at = _do(site, claim, action, step, stopping, now) or 0.0
+            if action.state != ActionState.RUNNING:
+                return None
+        elif due_at > until or now() >= until or stopping.wait(min(LOOK_S, max(0.0, due_at - now()))):
+            return due_at
+
+
+def _begun(action: Action, at: float) -> bool:
+    """CONFIRMED → RUNNING, unless it has waited for too long or somebody has stopped it meanwhile."""
+    with transaction.atomic():
+        if action.stop_at is not None:
+            change(action, ActionState.STOPPED, VIGIE, at, "stopped", outcome={"why": "stopped", "by": action.stop_by})
+            return False
+        if at > action.expires_at:
+            change(action, ActionState.EXPIRED, VIGIE, at, "expired", outcome={"why": "not-begun"})
+            return False
+        change(action, ActionState.RUNNING, VIGIE, at, "began", started_at=at)
+    return True
+
+
+def _do(
+    site: Site, claim: Claim, action: Action, step: ActionStep, stopping: threading.Event, now: Callable[[], float]
+) -> float | None:
+    """Do one step as far as it goes now. None: on to the next one."""
+    if step.state == StepState.TODO:
+        _start(action, step, now())
+    work = Work(site, action, step, claim, now, stopping)
+    try:
+        outcome = PERFORM[StepKind(step.kind)](work)
+    except PortError as error:
+        outcome = _trouble(error)
+    claim.check()
+    return _settle(action, step, outcome, now())
+
+
+def _start(action: Action, step: ActionStep, at: float) -> None:
+    deadline_s = float(step.facts.get("deadline_s") or 0.0)
+    step.state, step.started_at, step.deadline_at = StepState.STARTED, at, at + deadline_s if deadline_s else None
+    with transaction.atomic():
+        step.save(update_fields=["state", "started_at", "deadline_at"])
+        tell(action, VIGIE, f"{step.kind}-started", at, step=step.position)
+
+
+def _trouble(error: PortError) -> "steps.Outcome":
+    if error.retryable or error.status in {409, 429} or (error.status or 0) >= 500:
+        return Wait(max(LOOK_AGAIN_S, error.retry_after_s), {"trouble": str(error)[:300]})
+    return Failed("cluster-refuses", {"status": error.status, "message": str(error)[:300]})
+
+
+def _settle(action: Action, step: ActionStep, outcome: "steps.Outcome", at: float) -> float | None:
+    step.evidence = {**step.evidence, **outcome.evidence}
+    step.tries += 1
+    match outcome:
+        case Wait(after_s=after_s):
+            if step.deadline_at is not None and at >= step.deadline_at:
+                _fail(action, step, Failed("deadline", outcome.evidence), at)
+                return None
+            step.state = StepState.WAITING
+            step.save(update_fields=["state", "evidence", "tries"])
+            due_at = at + after_s
+            Action.objects.filter(pk=action.pk).update(due_at=due_at)
+            return due_at
+        case Failed():
+            _fail(action, step, outcome, at)
+            return None
+    step.state, step.done_at = StepState.SKIPPED if isinstance(outcome, Skipped) else StepState.DONE, at
+    with transaction.atomic():
+        step.save(update_fields=["state", "evidence", "tries", "done_at"])
+        Action.objects.filter(pk=action.pk).update(due_at=at)
+        tell(action, VIGIE, f"{step.kind}-{step.state}", at, step=step.position, **outcome.evidence)
+    return None
+
+
+def _fail(action: Action, step: ActionStep, outcome: Failed, at: float) -> None:
+    step.state, step.done_at = StepState.FAILED, at
+    with transaction.atomic():
+        step.save(update_fields=["state", "evidence", "tries", "done_at"])
+        action.lanes.filter(state__in=[LaneState.QUEUED, LaneState.HELD]).update(state=LaneState.LEFT)
+    _end(action, ActionState.FAILED, at, "failed", {"why": outcome.why, "step": step.kind, **outcome.evidence})
+
+
+def _stop(site: Site, claim: Claim, action: Action, step: ActionStep, now: Callable[[], float]) -> None:
+    """Nothing more is asked for; what was asked for goes on by itself. A reboot that has not happened is not wanted any more. The
+    node stays cordoned, which is stated."""
+    evidence: dict[str, Any] = {}
+    if step.kind == StepKind.REBOOT and step.state != StepState.TODO:
+        evidence = steps.withdraw_reboot(Work(site, action, step, claim, now, threading.Event()))
+    at = now()
+    with transaction.atomic():
+        action.steps.exclude(state__in=[*FINISHED]).update(state=StepState.UNDONE)
+        action.lanes.filter(state__in=[LaneState.QUEUED, LaneState.HELD]).update(state=LaneState.LEFT)
+    actor = Actor(action.stop_by, "", "vigie")
+    _end(
+        action,
+        ActionState.STOPPED,
+        at,
+        "stopped",
+        {"why": "stopped", "by": action.stop_by, "step": step.kind, **evidence},
+        actor,
+    )
+
+
+def _end(action: Action, to: ActionState, at: float, what: str, told: dict[str, Any], actor: Actor = VIGIE) -> None:
+    outcome = {**told, **actual_loss(action)}
+    with transaction.atomic():
+        change(action, to, actor, at, what, outcome=outcome)
+
+
+def actual_loss(action: Action) -> dict[str, Any]:
+    """What became of the pods, beside what the plan had promised."""
+    lanes = list(action.lanes.all())
+    planned = plan_of(action).loss
+    counts: dict[str, int] = {}
+    for lane in lanes:
+        counts[lane.state] = counts.get(lane.state, 0) + 1
+    slowest = [lane.replaced_at - lane.gone_at for lane in lanes if lane.replaced_at and lane.gone_at]
+    return {
+        "pods": counts,
+        "evicted": sum(lane.accepted_at is not None for lane in lanes),
+        "slowest_replacement_s": max(slowest, default=None),
+        "planned": {"work_s": planned.work_s, "requests": planned.requests, "scratch_bytes": planned.scratch_bytes},
+    }
