@@ -98,7 +98,7 @@ class Supervisor:
     def wait_line(self, name: str, start: str, within_s: float) -> None:
         """Wait until a child's log has a line that begins with `start`. Raises StartError when it dies or is late."""
         child, deadline = self.children[name], time.monotonic() + within_s
-        while not any(line.startswith(start) for line in self.last_lines(name, 20)):
+        while not self._has_line(name, start):
             if self.stopping:
                 raise StartError("stopped before it was ready")
             if self._process(child).poll() is not None:
@@ -106,6 +106,11 @@ class Supervisor:
             if time.monotonic() > deadline:
                 raise StartError(f"{name} was not ready within {within_s:.0f} s; see {self.log(name)}")
             self.pause(0.02)
+
+    def _has_line(self, name: str, start: str) -> bool:
+        """Among all lines: a child that is ready early may have said much since."""
+        with self.log(name).open(errors="replace") as log:
+            return any(line.startswith(start) for line in log)
 
     def watch(self, say: Callable[[str], None]) -> None:
         """Until a signal: restart who dies."""

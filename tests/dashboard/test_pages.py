@@ -258,7 +258,7 @@ def test_home_leads_to_the_first_cluster(as_person, clusters):
 def test_home_without_clusters_says_how_to_add_one(as_person, settings):
     settings.VIGIE_KUBECONFIG = ""
     html = as_person("viewer").get("/").content.decode()
-    assert "make up KUBECONFIG=path" in html
+    assert "make up KUBECONFIG=~/.kube/config" in html
     assert Page(html).open == []
 
 

@@ -94,6 +94,14 @@ def test_complete_passes_the_last_words_of_a_failure_on(supervisor):
         supervisor.complete(python("prepare", "import sys; print('disk is full'); sys.exit(1)"))
 
 
+def test_a_child_may_say_much_after_it_was_ready(supervisor):
+    """Also when nobody looks until then."""
+    talk = "print('ready'); [print('still here', i, 'x' * 100) for i in range(1000)]; print('quiet', flush=True)"
+    supervisor.run(python("talker", f"{talk}; import time; time.sleep(60)"))
+    supervisor.wait_line("talker", "quiet", 10)
+    supervisor.wait_line("talker", "ready", 10)
+
+
 def test_wait_line_tells_a_death_from_a_delay(supervisor):
     supervisor.run(python("gone", "print('port is taken')"))
     with pytest.raises(StartError, match="gone did not start: port is taken"):
