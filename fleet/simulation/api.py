@@ -16,6 +16,7 @@ from fleet.simulation.auth import Attempt, Auth, User, refused
 from fleet.simulation.bootstrap_roles import MASTERS
 from fleet.simulation.eviction import Evictions
 from fleet.simulation.exchange import Reply, Request, Target, refusal, reply, target_of, text
+from fleet.simulation.machines import Machines
 from fleet.simulation.pod_access import PodAccess
 from fleet.simulation.pod_exec import Exec
 from fleet.simulation.programs import Programs
@@ -42,10 +43,16 @@ class BrokenStreamError(Exception):
 
 
 class Application:
-    """The ASGI application. `hosts` are the names (host:port) that it answers to; `write_s` what a write takes."""
+    """The ASGI application. `hosts` are the names (host:port) that it answers to; `write_s` what a write takes.
 
-    def __init__(self, store: Store, auth: Auth, hosts: Iterable[str], write_s: float = 0.0) -> None:
+    `machines`: what the nodes are, for containers that look at them.
+    """
+
+    def __init__(
+        self, store: Store, auth: Auth, hosts: Iterable[str], write_s: float = 0.0, machines: Machines | None = None
+    ) -> None:
         self.store = store
+        self.machines = machines or Machines(store)
         self.evictions = Evictions(store, write_s)
         self.programs = Programs()
         for kind in (model_servers, trainers):
@@ -208,10 +215,6 @@ class Application:
         finally:
             gone.cancel()
             self._watches.discard(watch)
-
-
-def application(store: Store, auth: Auth, hosts: Iterable[str], write_s: float = 0.0) -> Application:
-    return Application(store, auth, hosts, write_s)
 
 
 # (method, whether the path names an object) → what answers it

@@ -15,6 +15,7 @@ POOLS: tuple[tuple[str, str, str, int], ...] = (  # pool, zone, product, nodes o
     ("infer", "par1-b", "L4", 6),
 )
 CORDONED = 16  # since six days
+WORN = (10, 6)  # node and slot of the GPU that needs a reset at the next convenience
 NAMESPACES = (
     "batch", "gpu-operator", "inference", "monitoring", "notebooks", "sandbox", "serving", "training", "vigie", "web",
 )  # fmt: skip

@@ -16,6 +16,8 @@ from fleet.domain.gpus import NA, Measure, normal_pci
 Object = dict[str, Any]
 
 MIB = 1024 * 1024
+MIG = "sim/mig"  # annotation of a node whose GPUs are cut into instances: the profile
+SLICES = 7  # instances of the smallest profile
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.domain.gpus import NA, Answer, DriverStatus, Gpu, Holder, Instance, Measure, Process
-from fleet.simulation import gpu_troubles
-from fleet.simulation.gpu_boards import MIB, Board, Product
+from fleet.simulation import device_plugin, gpu_troubles
+from fleet.simulation.gpu_boards import MIB, MIG, SLICES, Board, Product
 from fleet.simulation.gpu_holders import WHOLE, Device
 from fleet.simulation.gpu_troubles import DriverTrouble, Trouble, Troubles
 from fleet.simulation.gpu_work import Work, work
@@ -27,8 +27,6 @@ WARMS_IN_S = 45.0  # time constant of the cooler
 LONG_S = 600.0  # after so long its temperature has followed
 UNUSED_MIB = 4  # in use while nobody uses it
 SPREAD_PCT = 5.0  # how far the noise moves a busy GPU
-MIG = "sim/mig"  # annotation of a node whose GPUs are cut into instances: the profile
-SLICES = 7  # instances of the smallest profile
 FIRST_GI = 7
 CORRECTED_PER_S = (4647.0, 17657.0)  # in a storm: idle, under load (as reported of a GB200)
 IDLE, POWER_CAP, SLOWED, THERMAL, BRAKE = 0x1, 0x4, 0x8, 0x40, 0x80  # bits of why the clock is not higher
@@ -89,7 +87,7 @@ class Machine:
 
     def devices(self) -> list[Device]:
         """What can be given to pods: those that the plugin calls healthy."""
-        healthy = [s for s, state in enumerate(self._states) if not gpu_troubles.is_withdrawn(state.troubles)]
+        healthy = [s for s, state in enumerate(self._states) if device_plugin.is_healthy(state.troubles)]
         if not self.profile:
             return [(slot, WHOLE) for slot in healthy]
         return [(slot, number) for slot in healthy for number in range(SLICES)]
@@ -107,8 +105,10 @@ class Machine:
         self.cuda = labels.get(CUDA_LABEL, "")
         self.profile = (node["metadata"].get("annotations") or {}).get(MIG, "")
         self._driver_trouble = gpu_troubles.driver_trouble(node)
+        self._offers = not device_plugin.is_paused(node)
         if boot_id(node) != self._boot_id:
             self._boot(node, now, silent=silent)
+        self._swap(node, now)
         before = self._sequence
         slots = len(self.product.buses)
         for slot, found in enumerate(gpu_troubles.troubles(node, slots)):
@@ -116,7 +116,7 @@ class Machine:
         return self._sequence > before
 
     def _boot(self, node: Object, now: float, *, silent: bool) -> None:
-        """Counters begin anew and so does the log; a slot may have another board."""
+        """Counters begin anew, and so does the log."""
         self._boot_id = boot_id(node)
         self.log.clear()
         self._sequence = FIRST_LINE
@@ -126,6 +126,14 @@ class Machine:
             for slot in range(len(self.product.buses))
         ]
         self._states = [_first_state(board, now, fresh=not silent) for board in self._boards]
+
+    def _swap(self, node: Object, now: float) -> None:
+        """Another board is in a slot: it has counted nothing yet."""
+        for slot, old in enumerate(self._boards):
+            revision = gpu_troubles.revision(node, slot)
+            if revision != old.revision:
+                self._boards[slot] = Board(self.product, old.node, slot, self._seed, revision)
+                self._states[slot] = _first_state(self._boards[slot], now, fresh=True)
 
     def _suffer(self, slot: int, found: Troubles, held: Held, now: float, *, silent: bool) -> None:
         state, board = self._states[slot], self._boards[slot]
@@ -164,9 +172,7 @@ class Machine:
         busy_pct = _busy_pct(board, [w for *_, w in works if w is not None], now, parts=SLICES if cut else 1)
         self._advance(state, board, busy_pct / 100, now)
         processes = tuple(
-            _process(board, instance, pod, container, doing)
-            for instance, pod, container, doing in works
-            if doing is not None
+            _process(board, instance, pod, doing) for instance, pod, _, doing in works if doing is not None
         )
         used = sum(p.used_bytes for p in processes if isinstance(p.used_bytes, int))
         return Gpu(
@@ -179,11 +185,14 @@ class Machine:
             recovery_action=self._recovery(state),
             processes=processes,
             assigned=_whole(holders),
+            advertised=self._offered(state),
             instances=self._instances(board, works) if cut else (),
         )
 
-    @staticmethod
-    def _unanswered(board: Board, state: State, holders: list[tuple[int, Object, str]]) -> Gpu:
+    def _offered(self, state: State) -> bool:
+        return self._offers and device_plugin.is_healthy(state.troubles)
+
+    def _unanswered(self, board: Board, state: State, holders: list[tuple[int, Object, str]]) -> Gpu:
         """What the source still knows of a GPU that the driver has lost or does not answer for."""
         lost = Trouble.OFF_BUS in state.troubles
         return Gpu(
@@ -196,6 +205,7 @@ class Machine:
             answer=Answer.LOST if lost else Answer.HUNG,
             error="GPU is lost (15)" if lost else "",
             assigned=_whole(holders),
+            advertised=self._offered(state),
         )
 
     def _advance(self, state: State, board: Board, busy: float, now: float) -> None:
@@ -307,12 +317,13 @@ def _busy_pct(board: Board, doing: list[Work], now: float, parts: int) -> int:
     return round(min(99.0, max(0.0, busy * 100 + noise)))
 
 
-def _process(board: Board, instance: int, pod: Object, container: str, doing: Work) -> Process:
+def _process(board: Board, instance: int, pod: Object, doing: Work) -> Process:
+    """One process of a pod; as an agent finds it, by its control group."""
     whole = instance == WHOLE
     room = board.total_bytes - board.reserved_bytes if whole else board.product.slice_mib * MIB
     used = int(doing.memory * room) // MIB * MIB
     name = "" if whole else board.instance_uuid(instance)
-    return Process(_pid(pod, board.slot), used, _holder(pod, container), name)
+    return Process(_pid(pod, board.slot), used, Holder(pod_uid=pod["metadata"]["uid"]), name)
 
 
 def _first_state(board: Board, now: float, *, fresh: bool) -> State:

@@ -1,11 +1,9 @@
 """What can be wrong with the GPUs of a machine, as annotations of its node tell it: `sim/gpu-3: "off-bus"`, or `sim/gpu` for all.
 
-Owns the words, what the kernel log says when each begins, what the device plugin makes of it, and what a reboot mends. An
-annotation holds one or several words; others mean nothing. Pure: a node in, facts out. What measurements become of it is
-machines.py's.
+Owns the words, what the kernel log says when each begins, and what a reboot mends. An annotation holds one or several words;
+others mean nothing. Pure: a node in, facts out. What measurements become of it is gpu_machine.py's.
 """
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -15,7 +13,6 @@ ALL = "sim/gpu"  # of the whole machine
 ONE = "sim/gpu-"  # + the slot
 BOARD = "sim/board-"  # + the slot: which board is in it, counted from 0
 DRIVER = "sim/driver"  # a word of DriverTrouble
-SKIPPED = frozenset({13, 31, 43, 45, 68, 109})  # Xids that the device plugin takes for a program's fault
 
 
 class Trouble(StrEnum):
@@ -94,9 +91,9 @@ def revision(node: Object, slot: int) -> int:
     return int(said) if said.isdigit() else 0
 
 
-def is_withdrawn(found: Iterable[Trouble]) -> bool:
-    """Whether the device plugin has called the GPU unhealthy: every Xid outside its list does, until the next start."""
-    return any(code and code not in SKIPPED for trouble in found for code, _ in LINES.get(trouble, ()))
+def xids(trouble: Trouble) -> list[int]:
+    """The Xids that are logged when it begins."""
+    return [code for code, _ in LINES.get(trouble, ()) if code]
 
 
 def kernel_lines(trouble: Trouble, bus: str, pid: int | None) -> list[str]:

@@ -6,6 +6,7 @@ lifecycle controller.
 
 from typing import Any
 
+from fleet.simulation import device_plugin
 from fleet.simulation.clock import micro_stamp, parse_stamp, stamp
 from fleet.simulation.controller import Controller, Keys
 from fleet.simulation.hardware import GPU
@@ -21,7 +22,6 @@ LEASE_DURATION_S = 40
 STATUS_EVERY_S = 300.0
 # Annotations of a node, read as what is wrong with its machine.
 NOT_READY = "sim/not-ready"
-GPUS_LEFT = "sim/gpu-allocatable"
 HEALTHY = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -50,7 +50,7 @@ class Heartbeats(Controller):
     @staticmethod
     def _node_changed(change: Change) -> list[str]:
         """New nodes, and those whose machine has changed."""
-        same = change.previous is not None and notes_of(change.previous) == notes_of(change.object)
+        same = change.previous is not None and _machine(change.previous) == _machine(change.object)
         return [] if same or change.type == "DELETED" else [change.object["metadata"]["name"]]
 
     def start_keys(self) -> list[str]:
@@ -88,16 +88,15 @@ class Heartbeats(Controller):
         told = {**HEALTHY, "Ready": UNREADY if NOT_READY in notes_of(node) else HEALTHY["Ready"]}
         changed = any(_told(c) != told[c["type"]] for c in mine)
         due = any(now - parse_stamp(c["lastHeartbeatTime"]) >= STATUS_EVERY_S - 1 for c in mine)
-        allocatable = _allocatable(node)
-        if not changed and not due and allocatable == node["status"].get("allocatable"):
+        amounts = _amounts(node)
+        if not changed and not due and all(node["status"].get(kind) == found for kind, found in amounts.items()):
             return
 
         def report(draft: Object) -> None:
             for entry in draft["status"]["conditions"]:
                 if entry["type"] in told:
                     _update(entry, told[entry["type"]], stamp(now))
-            if allocatable is not None:
-                draft["status"]["allocatable"] = allocatable
+            draft["status"] |= amounts
 
         name = node["metadata"]["name"]
         self.store.mutate("nodes", None, name, report, manager=self.manager, subresource="status")
@@ -114,12 +113,18 @@ def _update(entry: Object, told: tuple[str, str, str], now: str) -> None:
     entry |= {"status": status, "reason": reason, "message": message, "lastHeartbeatTime": now}
 
 
-def _allocatable(node: Object) -> Object | None:
-    """The node's amounts with the GPUs that the device plugin still calls healthy."""
-    amounts: Object | None = node["status"].get("allocatable")
-    if amounts is None or GPU not in amounts:
-        return amounts
-    return {**amounts, GPU: notes_of(node).get(GPUS_LEFT, node["status"]["capacity"][GPU])}
+def _machine(node: Object) -> tuple[dict[str, str], bool]:
+    return notes_of(node), device_plugin.is_paused(node)
+
+
+def _amounts(node: Object) -> Object:
+    """Capacity and allocatable, with the slots that the device plugin offers now; nothing for a node without GPUs."""
+    status = node["status"]
+    if GPU not in (status.get("allocatable") or {}):
+        return {}
+    capacity, healthy = device_plugin.slots(node)
+    found = {"capacity": capacity, "allocatable": healthy}
+    return {kind: {**status[kind], GPU: str(count)} for kind, count in found.items()}
 
 
 def lease_of(node: Object, renewed: str) -> Object:

@@ -19,6 +19,7 @@ from fleet.simulation.heartbeats import Heartbeats
 from fleet.simulation.informer import Informer
 from fleet.simulation.jobs import Jobs
 from fleet.simulation.kubelet import Kubelet
+from fleet.simulation.mig_manager import MigManager
 from fleet.simulation.namespaces import NamespaceDefaults, NamespaceEnd
 from fleet.simulation.node_lifecycle import NodeLifecycle
 from fleet.simulation.pod_garbage import PodGarbage
@@ -39,7 +40,7 @@ PROCESSES: dict[str, tuple[type[Controller], ...]] = {
     ),
     "kube-scheduler": (Scheduler,),
     "kubelet": (Kubelet, Heartbeats),
-    "site": (Reboots,),
+    "site": (Reboots, MigManager),
 }  # fmt: skip
 
 

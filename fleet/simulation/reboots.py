@@ -7,6 +7,7 @@ not cordon or drain: whoever asks has to. A node that is not cordoned is left al
 import uuid
 from typing import Any
 
+from fleet.simulation import gpu_troubles
 from fleet.simulation.clock import parse_stamp, stamp
 from fleet.simulation.controller import Controller, Keys
 from fleet.simulation.history import Change
@@ -73,7 +74,8 @@ class Reboots(Controller):
             draft["status"].setdefault("nodeInfo", {})["bootID"] = boot
 
         self.store.mutate("nodes", None, name, booted, manager="kubelet", subresource="status")
-        self._note(node, {SILENT: None, UP_AT: None, REQUESTED: None, REBOOTED_AT: stamp(self.clock.now())})
+        mended = gpu_troubles.after_reboot(_notes(node))
+        self._note(node, {**mended, SILENT: None, UP_AT: None, REQUESTED: None, REBOOTED_AT: stamp(self.clock.now())})
         message = f"Node {name} has been rebooted, boot id: {boot}"
         self.recorder.core(node, "Rebooted", message, component="kubelet", manager="kubelet", host=name, kind="Warning")
 

@@ -107,7 +107,7 @@ async def listening(
     """
     door = Door(readings_to) if readings_to else None
     home.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 -- once, before anything runs
-    server = ApiServer(rehearsal.store)
+    server = ApiServer(rehearsal.store, rehearsal.machines)
     faults = ServerFaults(server.app, rehearsal.clock, drop=server.drop_connections)
     stage = Stage(server.app, faults, rehearsal.clock, SCENARIOS)
     page = PageServer(stage)

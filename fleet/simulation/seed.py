@@ -21,6 +21,7 @@ from fleet.simulation.catalogue import (
     NAMESPACES,
     POOLS,
     WORKLOADS,
+    WORN,
     Kind,
     Workload,
 )
@@ -29,6 +30,7 @@ from fleet.simulation.controller import Controller, Process
 from fleet.simulation.daemonsets import DaemonSets, daemon_pod
 from fleet.simulation.deployments import Deployments
 from fleet.simulation.endpoints import EndpointSlices
+from fleet.simulation.gpu_troubles import ONE, Trouble
 from fleet.simulation.hardware import MODELS, Place
 from fleet.simulation.heartbeats import lease_of
 from fleet.simulation.informer import Informers, key_of
@@ -123,6 +125,7 @@ class Seed:
             if pods is not None:
                 self._fill(machines, pods)
             self._cordon(machines)
+            self._wear(machines)
             self._wait()
         finally:
             self.store.clock = real
@@ -174,6 +177,18 @@ class Seed:
 
         self.store.mutate("nodes", None, name, cordon, manager="kubectl-cordon")
         self._settle(NodeLifecycle, name)
+
+    def _wear(self, machines: list[Place]) -> None:
+        """One GPU has had a memory error: a row waits for the next reset to be remapped."""
+        node, slot = WORN
+        if len(machines) < node:
+            return
+
+        def wear(draft: Object) -> None:
+            draft["metadata"]["annotations"][f"{ONE}{slot}"] = str(Trouble.REMAP_PENDING)
+
+        self._at(2 * 24 * HOUR_S)
+        self.store.mutate("nodes", None, machines[node - 1].name, wear, manager="rehearsal")
 
     # Workloads
 

@@ -17,9 +17,10 @@ import trustme
 import uvicorn
 import yaml
 
-from fleet.simulation.api import Application, application
+from fleet.simulation.api import Application
 from fleet.simulation.auth import Auth, User
 from fleet.simulation.bootstrap_roles import AUTHENTICATED, MASTERS
+from fleet.simulation.machines import Machines
 from fleet.simulation.store import Store
 
 ADDRESS = "127.0.0.1"
@@ -52,9 +53,9 @@ class _Uvicorn(uvicorn.Server):
 class ApiServer:
     """Serves one Store. `start` and `stop` run on the loop that also changes the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, machines: Machines | None = None) -> None:
         self.auth = Auth(store)
-        self.app: Application = application(store, self.auth, (), WRITE_S)
+        self.app = Application(store, self.auth, (), WRITE_S, machines)
         self.front: Any = self.app  # what requests meet first: an ASGI application, `app` or one around it
         self.url = ""
         self._authority = trustme.CA()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fleet.simulation.api import application
+from fleet.simulation.api import Application
 from fleet.simulation.auth import Auth, User
 from fleet.simulation.bootstrap_roles import AUTHENTICATED, MASTERS
 from fleet.simulation.clock import ManualClock, micro_stamp, parse_stamp
@@ -63,7 +63,7 @@ class Lived:
         assert isinstance(nodes, NodeLifecycle)
         nodes.grace_s = RECORDED_GRACE_S
         self.auth = Auth(self.store)
-        self.app = application(self.store, self.auth, (HOST,), 0.005)
+        self.app = Application(self.store, self.auth, (HOST,), 0.005)
         self.token = self.auth.issue(User("kubernetes-admin", (MASTERS, AUTHENTICATED)))
         self.differences: list[str] = []
         self.replayed = 0

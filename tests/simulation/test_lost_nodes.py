@@ -3,7 +3,7 @@
 from typing import Any
 
 from fleet.simulation import hardware
-from fleet.simulation.heartbeats import GPUS_LEFT, NOT_READY
+from fleet.simulation.heartbeats import NOT_READY
 from fleet.simulation.kubelet import SILENT
 from fleet.simulation.node_lifecycle import LEASE_NAMESPACE, UNREACHABLE, NodeLifecycle
 from tests.simulation.cluster import GPU, Cluster, Watch, condition, deployment, events_of, template
@@ -135,12 +135,12 @@ async def test_lost_gpus_show_in_allocatable_alone() -> None:
     live_node(cluster, "n0")
     async with cluster:
         await cluster.run(12.0)
-        note(cluster, "n0", **{GPUS_LEFT: "6"})
+        note(cluster, "n0", **{"sim/gpu-2": "off-bus", "sim/gpu-5": "uncorrectable", "sim/gpu-6": "hung"})
         await cluster.run(1.0)
         status = cluster.store.get("nodes", None, "n0")["status"]
         assert (status["allocatable"][GPU], status["capacity"][GPU]) == ("6", "8")
         assert condition(cluster.store.get("nodes", None, "n0"), "Ready")["status"] == "True"
-        note(cluster, "n0", **{GPUS_LEFT: None})
+        note(cluster, "n0", **{"sim/gpu-2": None, "sim/gpu-5": None})
         await cluster.run(1.0)
         assert cluster.store.get("nodes", None, "n0")["status"]["allocatable"][GPU] == "8"
 

@@ -34,7 +34,7 @@ class Theatre:
         lasting = tuple(w for w in WORKLOADS if w.kind is not Kind.JOB)  # batch pods end by themselves
         self.rehearsal = Rehearsal(nodes=nodes, clock=self.clock, pace=0, workloads=lasting)
         self.store = self.rehearsal.store
-        app = Application(self.store, Auth(self.store), {HOST})
+        app = Application(self.store, Auth(self.store), {HOST}, machines=self.rehearsal.machines)
         self.faults = ServerFaults(app, self.clock)
         self.stage = Stage(app, self.faults, self.clock, scenarios)
 
@@ -153,8 +153,7 @@ def lost_node(store: Store) -> None:
 
 
 def gpu_loss(store: Store) -> None:
-    (node,) = [n for n in store.list("nodes") if n["status"]["allocatable"][GPU] != n["status"]["capacity"][GPU]]
-    assert (node["status"]["allocatable"][GPU], condition(node, "Ready")["status"]) == ("7", "True")
+    withdrawn(store)
     assert min(free_gpus(store).values()) >= 0
 
 
@@ -166,6 +165,81 @@ def foreign_uncordon(store: Store) -> None:
     writers = {m["manager"] for n in store.list("nodes") for m in n["metadata"]["managedFields"]}
     assert "kubectl-cordon" in writers
     assert [n["metadata"]["name"] for n in store.list("nodes") if n["spec"].get("unschedulable")] == ["node-16"]
+
+
+def withdrawn(store: Store) -> Object:
+    """The only node that offers fewer GPUs than it has."""
+    (node,) = [n for n in store.list("nodes") if n["status"]["allocatable"][GPU] != n["status"]["capacity"][GPU]]
+    assert (node["status"]["allocatable"][GPU], condition(node, "Ready")["status"]) == ("7", "True")
+    return node
+
+
+def suffering(store: Store) -> dict[str, str]:
+    """What is wrong with which GPUs, besides the one that has been worn for days."""
+    found = {}
+    for node in store.list("nodes"):
+        for key, said in node["metadata"]["annotations"].items():
+            if key.startswith("sim/gpu") and said != "remap-pending":
+                found[f"{node['metadata']['name']} {key}"] = said
+    return found
+
+
+def xid_79(store: Store) -> None:
+    name = withdrawn(store)["metadata"]["name"]
+    assert list(suffering(store).values()) == ["off-bus"]
+    assert free_gpus(store)[name] == -1, "its pod holds it still"
+
+
+def ecc_storm(store: Store) -> None:
+    withdrawn(store)
+    assert list(suffering(store).values()) == ["ecc-storm uncorrectable"]
+
+
+def hot_rack(store: Store) -> None:
+    nodes = {key.partition(" ")[0] for key in suffering(store)}
+    racks = {store.get("nodes", None, n)["metadata"]["labels"]["topology.kubernetes.io/rack"] for n in nodes}
+    assert (len(nodes), len(racks)) == (4, 1)
+    assert sorted(suffering(store).values()) == ["hot", "hot", "hot", "power-brake"]
+    assert all(n["status"]["allocatable"][GPU] == "8" for n in store.list("nodes"))
+
+
+def hung_driver(store: Store) -> None:
+    assert list(suffering(store).values()) == ["hung"]
+    assert all(n["status"]["allocatable"][GPU] == "8" for n in store.list("nodes"))
+
+
+def driver_upgrade(store: Store) -> None:
+    (node,) = [
+        n for n in store.list("nodes") if "gpu-operator" in {m["manager"] for m in n["metadata"]["managedFields"]}
+    ]
+    labels = node["metadata"]["labels"]
+    assert labels["nvidia.com/gpu-driver-upgrade-state"] == "upgrade-done"
+    assert labels["nvidia.com/cuda.driver-version.full"] == "570.124.06"
+    assert labels["nvidia.com/gpu.deploy.device-plugin"] == "true"
+    assert not node["spec"].get("unschedulable")
+    assert node["status"]["allocatable"][GPU] == "8"
+    for server in store.list("deployments", "inference"):
+        assert server["status"]["availableReplicas"] == server["spec"]["replicas"]
+
+
+def board_swap(store: Store) -> None:
+    node = store.get("nodes", None, "node-16")
+    assert node["metadata"]["annotations"]["sim/board-0"] == "1"
+    assert suffering(store) == {}, "the reboot has mended what was wrong"
+    assert any(reason == "Rebooted" for reason, _ in events_of(store, "node-16"))
+
+
+def mig(store: Store) -> None:
+    node = store.get("nodes", None, "node-16")
+    labels = node["metadata"]["labels"]
+    assert (node["status"]["capacity"][GPU], node["status"]["allocatable"][GPU]) == ("56", "56")
+    assert (labels["nvidia.com/mig.config.state"], labels["nvidia.com/gpu.count"]) == ("success", "56")
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"
+
+
+def reboot(store: Store) -> None:
+    assert any(reason == "Rebooted" for reason, _ in events_of(store, "node-16"))
+    assert condition(store.get("nodes", None, "node-16"), "Ready")["status"] == "True"
 
 
 def api_storm(store: Store) -> None:
@@ -186,6 +260,14 @@ BROUGHT_ABOUT: dict[str, Callable[[Store], None]] = {
     "gpu-loss": gpu_loss,
     "overcommit": overcommit,
     "foreign-uncordon": foreign_uncordon,
+    "xid-79": xid_79,
+    "ecc-storm": ecc_storm,
+    "hot-rack": hot_rack,
+    "hung-driver": hung_driver,
+    "driver-upgrade": driver_upgrade,
+    "board-swap": board_swap,
+    "mig": mig,
+    "reboot": reboot,
     "api-storm": api_storm,
 }
 

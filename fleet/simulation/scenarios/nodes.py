@@ -6,7 +6,9 @@ outside the rehearsal has.
 
 from typing import Any
 
+from fleet.simulation.gpu_troubles import ONE, Trouble
 from fleet.simulation.refusals import ApiError
+from fleet.simulation.scenarios.gpus import sound_slots, suffer, used_slots, withdrawn
 from fleet.simulation.scenarios.scene import Scene, StoryError, gpus_of
 from fleet.simulation.scenarios.stage import Scenario
 
@@ -62,22 +64,26 @@ async def gpu_loss(scene: Scene) -> None:
     node = max(free, key=lambda name: free[name], default="")
     if not node or free[node] < 1:
         raise StoryError("no node has a free GPU to lose")
-    await _lose(scene, node, 1)
-    scene.tell(f"One GPU of {node} has fallen off the bus: it can be allocated no more. The node stays Ready.")
+    held = {slot for slot, _ in scene.machines.held(node)}
+    (slot,) = await _lose(scene, node, [s for s in sound_slots(scene, node) if s not in held][:1])
+    scene.tell(f"GPU {slot} of {node} has fallen off the bus: it can be allocated no more. The node stays Ready.")
 
 
 async def overcommit(scene: Scene) -> None:
     node = scene.busiest_node()
-    await _lose(scene, node, 2)
+    await _lose(scene, node, list(used_slots(scene, node))[-2:])
     scene.tell(f"{node} has lost two GPUs while pods hold all of them: more is in use than there is.")
 
 
-async def _lose(scene: Scene, node: str, count: int) -> None:
-    left = max(0, gpus_of(scene.store.get("nodes", None, node)) - count)
-    change = {"metadata": {"annotations": {"sim/gpu-allocatable": str(left)}}}
-    await scene.patch(scene.hand("machine-room", "rehearsal"), "nodes", "", node, change)
-    if not await scene.until(lambda: gpus_of(scene.store.get("nodes", None, node)) == left, NOTICED_S):
-        raise StoryError(f"the kubelet of {node} has not noticed")
+async def _lose(scene: Scene, node: str, slots: list[int]) -> list[int]:
+    """These GPUs fall off the bus; StoryError when there are none, or nobody notices."""
+    if not slots:
+        raise StoryError(f"{node} has no sound GPU to lose")
+    left = gpus_of(scene.store.get("nodes", None, node)) - len(slots)
+    for slot in slots:
+        await suffer(scene, node, f"{ONE}{slot}", Trouble.OFF_BUS)
+    await withdrawn(scene, node, left)
+    return slots
 
 
 async def foreign_uncordon(scene: Scene) -> None:

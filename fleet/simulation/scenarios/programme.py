@@ -1,6 +1,13 @@
 """All scenarios, in the order in which they are shown. Owns nothing else."""
 
-from fleet.simulation.scenarios import budgets, nodes, rollouts, storm
+from fleet.simulation.scenarios import budgets, gpus, maintenance, nodes, rollouts, storm
 from fleet.simulation.scenarios.stage import Scenario
 
-SCENARIOS: tuple[Scenario, ...] = (*rollouts.STORIES, *budgets.STORIES, *nodes.STORIES, *storm.STORIES)
+SCENARIOS: tuple[Scenario, ...] = (
+    *rollouts.STORIES,
+    *budgets.STORIES,
+    *nodes.STORIES,
+    *gpus.STORIES,
+    *maintenance.STORIES,
+    *storm.STORIES,
+)

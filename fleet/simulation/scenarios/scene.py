@@ -27,6 +27,7 @@ class Scene:
 
     def __init__(self, app: Application, faults: ServerFaults, clock: Clock, tell: Callable[[str], None]) -> None:
         self.store = app.store
+        self.machines = app.machines
         self.faults = faults
         self.clock = clock
         self.tell = tell
