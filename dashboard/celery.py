@@ -31,6 +31,7 @@ from fleet import wiring
 
 # A watcher that died is missed when its lease has run out, and replaced by the next sweep: within 15 s in all.
 SWEEP_S = 5
+SCRAPE_S = 15
 HISTORY_S = 900
 
 
@@ -46,8 +47,12 @@ class Work:
 QUEUES = {
     # A thread for every cluster, and one for the messages that find their cluster watched already.
     "watch": Work("fleet.tasks.watch", lambda: len(wiring.sites()) + 1, "fleet.tasks.watch.watch_clusters"),
-    # As for watching, and one thread for the keeping of history.
-    "readings": Work("fleet.tasks.readings", lambda: len(wiring.sites()) + 2, "fleet.tasks.readings.ingest_all"),
+    # As for watching, one thread for the keeping of history, and one for every cluster whose exporters are scraped.
+    "readings": Work(
+        "fleet.tasks.readings",
+        lambda: len(wiring.sites()) * (2 if wiring.scrapes() else 1) + 2,
+        "fleet.tasks.readings.ingest_all",
+    ),
     # An action waits more than it works; four at once, and one for the sweep.
     "actions": Work("fleet.tasks.actions", lambda: 5, "fleet.tasks.actions.sweep"),
 }
@@ -76,6 +81,14 @@ SCHEDULE = {
 }
 
 
+SCRAPES = {
+    "scrape": {
+        "task": "fleet.tasks.readings.scrape_all",
+        "schedule": SCRAPE_S,
+        "options": {"expires": SCRAPE_S},
+    },
+}
+
 REDIS_BROKER = {"global_keyprefix": "vigie:broker:"}
 # In memory a waiting message is found by polling; the default of 1 s would make it wait half a second.
 MEMORY_BROKER = {"polling_interval": 0.02}
@@ -101,7 +114,7 @@ def make_app(**options: Any) -> Celery:
         worker_prefetch_multiplier=1,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
-        beat_schedule=SCHEDULE,
+        beat_schedule=SCHEDULE | (SCRAPES if wiring.scrapes() else {}),
         beat_schedule_filename=str(settings.VIGIE_HOME / "beat-schedule"),
         beat_max_loop_interval=5,
     )

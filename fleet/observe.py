@@ -1,49 +1,49 @@
-"""The read path: follow a cluster, keep its inventory, and publish what changed as often as a person can see.
+"""The read path: follow a cluster, take in the readings of its GPU nodes, and publish what changed as often as a person can see.
 
-Owns the writer of one cluster's picture: streams in, versions out, and how true the picture is. Must not know how a cluster is
-reached or where the picture is kept, and decides nothing about what the objects mean.
+Owns its two halves. `Writer` writes one cluster's picture: streams in, versions out, and how true the picture is. `Ingest` takes
+readings in: transitions go to the ledger, verdicts to the GPU store, where the writer finds them within a tick. Must not know how
+a cluster is reached or where anything is kept, and decides nothing about what objects and readings mean.
 """
 
-import contextlib
-import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
 import structlog
 from msgspec.structs import replace
 
+from fleet.books import Books
+from fleet.domain import xid
 from fleet.domain.changes import Version, diff
 from fleet.domain.inventory import Inventory
 from fleet.domain.kube import Bookmark, Event, Kind, Listed, Lost
 from fleet.domain.picture import Snapshot
 from fleet.domain.truth import Truth
-from fleet.live import Lease, Picture, PictureError, Pulse, Work
-from fleet.ports import Cluster, PortError, Stopping
+from fleet.live import (
+    BEGINNING,
+    Cursor,
+    GpuStore,
+    Hold,
+    Lease,
+    MemoryGpus,
+    Picture,
+    PictureError,
+    Pulse,
+    Received,
+    Settled,
+    Work,
+    Worker,
+)
+from fleet.live.gpus import WORKER_SILENT_S
+from fleet.memory import NodeMemory
+from fleet.ports import Cluster, Stopping
+from fleet.streams import Clock, Pace, Probe, Streams, Timer, following
 
 log = structlog.get_logger(__name__)
 
-Clock = Callable[[], float]  # seconds since 1970
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How often and how long, in seconds."""
-
-    slice_s: float = 300.0  # then the slice hands over to the next one
-    tick_s: float = 0.1  # the longest time without looking around
-    gather_s: float = 0.1  # changes this close to one another are published together …
-    gather_most_s: float = 0.25  # … or this close, when publishing is much work
-    probe_s: float = 1.9
-    probe_within_s: float = 2.2  # the adapter's own deadline is 2 s
-    pulse_s: float = 1.95  # between two pulses at most
-    renew_s: float = 2.0
-    lease_s: float = 8.0
-    away_s: float = 0.5  # between two tries on a picture store that cannot be reached
-    end_s: float = 0.8  # a stream that has not ended by then is left to its own deadline
-    waiting: int = 5000  # events that may wait; then the streams wait, and the API server with them
+RECEIVED = msgspec.msgpack.Decoder(Received)
 
 
 class LeaseLostError(Exception):
@@ -53,8 +53,18 @@ class LeaseLostError(Exception):
 class Writer:
     """What this process knows of one cluster, kept from slice to slice, so that only a new process lists again."""
 
-    def __init__(self, cluster: Cluster, picture: Picture, pace: Pace | None = None, now: Clock = time.time) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        picture: Picture,
+        pace: Pace | None = None,
+        now: Clock = time.time,
+        gpus: GpuStore | None = None,
+    ) -> None:
         self.cluster, self.picture, self.pace, self.now = cluster, picture, pace or Pace(), now
+        self.gpus = gpus or MemoryGpus()
+        self.heard: Cursor = BEGINNING  # how far we know what the GPU store holds
+        self.began_at = now()
         self.holder = uuid.uuid4().hex
         self.inventory = Inventory()
         self.resume: dict[Kind, str] = {}  # the resourceVersion up to which the inventory is right
@@ -131,6 +141,7 @@ class Writer:
             if truer or due.pulse.passed() or self.truth.causes != self.told:
                 self._pulse()
                 due.pulse.restart()
+            self._join_gpus(due)
             self._publish()
         except PictureError as error:
             if not due.away:
@@ -140,6 +151,22 @@ class Writer:
             due.retry.restart()
         else:
             due.away = False
+
+    def _join_gpus(self, due: "_Due") -> None:
+        """Verdicts in, what Kubernetes says of their nodes out. When nobody assesses readings, no verdict holds any longer."""
+        name, gpus = self.cluster.name, self.inventory.gpus
+        self.heard, told = self.gpus.changed(name, self.heard)
+        for node, found in told.items():
+            self.inventory.measure(node, found.standing if found else None, found.rows if found else {})
+        if due.description.passed():
+            worker = self.gpus.worker(name)
+            said_at = worker.said_at if worker else self.began_at
+            self.inventory.trust_verdicts(self.now() - said_at <= WORKER_SILENT_S)
+            self.gpus.describe(name, gpus.contexts)  # all of them, as the store may have forgotten
+            due.description.restart()
+        elif news := gpus.undescribed:
+            self.gpus.describe(name, news)
+        gpus.undescribed = {}
 
     def _renew(self, lease: Lease) -> None:
         if not self.picture.renew(lease):
@@ -169,147 +196,177 @@ class Writer:
         self.shown = snapshot
 
 
-class Probe(threading.Thread):
-    """Asks the API server for its version again and again, in a thread of its own: a dead server takes 2 s to say nothing."""
+@dataclass(frozen=True)
+class IngestPace:
+    """How often and how much at once. Times in seconds."""
 
-    def __init__(self, cluster: Cluster, pace: Pace, stop: threading.Event, now: Clock) -> None:
-        super().__init__(name=f"probe {cluster.name}", daemon=True)
-        self._cluster, self._pace, self._over, self._now = cluster, pace, stop, now
-        self._asking_since: float | None = None
-        self._failure: tuple[str, float] | None = None
-        self.answered_at = 0.0  # when the last question was asked that was answered
-
-    def failure(self, now: float) -> tuple[str, float] | None:
-        """Why there is no answer, and since when. A question that hangs where no deadline reaches (the resolver) counts too."""
-        asking_since, failure = self._asking_since, self._failure
-        if failure is None and asking_since is not None and now - asking_since > self._pace.probe_within_s:
-            return "silent", asking_since
-        return failure
-
-    def run(self) -> None:
-        while not self._over.is_set():
-            self._asking_since = asked_at = self._now()
-            try:
-                self._cluster.version()
-                self.answered_at, self._failure = asked_at, None
-            except PortError as error:
-                self._failure = (error.reason or str(error), self._failure[1] if self._failure else asked_at)
-            self._asking_since = None
-            self._over.wait(max(0.0, asked_at + self._pace.probe_s - self._now()))
+    slice_s: float = 300.0  # then the slice hands over to the next one
+    every_s: float = 0.25
+    most: int = 500  # readings at once
+    tell_s: float = 1.0  # between two times that mere measurements are told to the writer
+    save_s: float = 15.0  # between two times that the memory of a node is saved while nothing happens to it
+    sweep_s: float = 1.0
+    renew_s: float = 2.0
+    hold_s: float = 8.0
 
 
-class Streams:
-    """The events of all kinds, from one thread per kind into one bounded queue; and the probe beside them."""
+class NotOursError(Exception):
+    """Somebody else takes this cluster's readings in now."""
 
-    def __init__(self, cluster: Cluster, pace: Pace, now: Clock = time.time) -> None:
-        self.stop = threading.Event()
-        self.probe = Probe(cluster, pace, self.stop, now)
-        self._cluster, self._most = cluster, pace.waiting
-        self._changed = threading.Condition()
-        self._events: deque[Event] = deque()
-        self._first_at = 0.0
-        self._error: BaseException | None = None
 
-    def take(self, wait_s: float, gather_s: float) -> list[Event]:
-        """Everything that came: waits `wait_s` for the first event, and then until others had `gather_s` to join it.
+class Ingest:
+    """What this process remembers of one cluster's GPU nodes, kept from slice to slice. Nobody else needs it, and a new process
+    finds it in the store; what the store has lost comes from the ledger, or with the next readings."""
 
-        Raises what a follower raised, which is a bug: followers report trouble as `Lost`.
-        """
-        with self._changed:
-            if not self._events and not self._error:
-                self._changed.wait(wait_s)
-            while self._events and len(self._events) < self._most:
-                left_s = self._first_at + gather_s - time.monotonic()
-                if left_s <= 0:
-                    break
-                self._changed.wait(left_s)
-            if self._error:
-                raise self._error
-            events = list(self._events)
-            self._events.clear()
-            self._changed.notify_all()
-            return events
+    def __init__(
+        self,
+        cluster: str,
+        gpus: GpuStore,
+        catalogue: xid.Catalogue = xid.NVIDIA,
+        pace: IngestPace | None = None,
+        now: Clock = time.time,
+        books: Books | None = None,
+    ) -> None:
+        self.cluster, self.gpus, self.catalogue, self.now = cluster, gpus, catalogue, now
+        self.pace = pace or IngestPace()
+        self.books = books or Books(cluster)
+        self.holder = uuid.uuid4().hex
+        self.worker = Worker(now())
+        self._begin()
 
-    @property
-    def waiting(self) -> int:
-        return len(self._events)
-
-    def follow(self, kind: Kind, since: str | None) -> None:
-        """Body of a kind's thread."""
+    def run(self, stopping: Stopping) -> bool:
+        """One slice. True when it ended in order and the next one may follow; False when somebody else takes readings in, or the
+        store cannot be reached."""
+        due = _IngestDue(self.pace)
         try:
-            for event in self._cluster.follow(kind, since, self.stop):
-                if not self._put(event):
-                    return
-        except BaseException as error:  # noqa: BLE001 - raised again in the writer's thread
-            with self._changed:
-                self._error = error
-                self._changed.notify_all()
+            self._hold()
+            while not stopping.is_set() and not due.end.passed():
+                began = time.monotonic()
+                taken = self._turn(due)
+                if taken < self.pace.most:
+                    stopping.wait(max(0.0, self.pace.every_s - (time.monotonic() - began)))
+            self.gpus.release(self.cluster, self.holder)
+        except NotOursError:
+            self._begin()  # whoever it is goes on from what the store holds, and so shall we
+            return False
+        except PictureError as error:
+            log.warning("the GPU store is away", cluster=self.cluster, reason=str(error))
+            self.unsure = True
+            return False
+        return True
 
-    def _put(self, event: Event) -> bool:
-        """Wait for room. Only the first event and a full queue wake the writer, not every one of thousands."""
-        with self._changed:
-            while len(self._events) >= self._most and not self.stop.is_set():
-                self._changed.wait(0.1)
-            if self.stop.is_set():
-                return False
-            if not self._events:
-                self._first_at = time.monotonic()
-            self._events.append(event)
-            if len(self._events) in {1, self._most}:
-                self._changed.notify_all()
-            return True
+    def _begin(self) -> None:
+        self.memory = NodeMemory()
+        self.books.forget()
+        self.described: Cursor = BEGINNING
+        self.unsure = True  # whether the store has what we remember
 
+    def _turn(self, due: "_IngestDue") -> int:
+        """Everything that waits, once; how many readings that was."""
+        if due.renewal.passed():
+            self._hold()
+            due.renewal.restart()
+        self._hear_of_nodes()
+        batch = self.gpus.take(self.cluster, self.pace.most)
+        for _, packed in batch:
+            self._take_in(packed)
+        if due.sweep.passed() and len(batch) < self.pace.most:  # nobody is silent whose reading still waits
+            self._sweep()
+            due.sweep.restart()
+        self._settle([name for name, _ in batch])
+        self._tell(due)
+        if paid := self.books.write(self.memory.products()):
+            self.gpus.paid(self.cluster, paid)
+        return len(batch)
 
-@contextlib.contextmanager
-def following(cluster: Cluster, resume: dict[Kind, str], pace: Pace, now: Clock) -> Iterator[Streams]:
-    """The streams of every kind, running; ended on the way out."""
-    streams = Streams(cluster, pace, now)
-    threads: list[threading.Thread] = [streams.probe]
-    for kind in Kind:
-        arguments = (kind, resume.get(kind))
-        threads.append(
-            threading.Thread(target=streams.follow, args=arguments, name=f"{kind} {cluster.name}", daemon=True)
+    def _hold(self) -> None:
+        held = self.gpus.hold(self.cluster, self.holder, self.pace.hold_s)
+        if held is Hold.NOT_OURS:
+            raise NotOursError
+        if held is Hold.ANEW or self.unsure:
+            self._remember()
+
+    def _remember(self) -> None:
+        """Of the store's memory and our own the younger counts; then both have it all, and so has the writer."""
+        self.memory.merge(self.gpus.remembered(self.cluster))
+        owed = self.gpus.owed(self.cluster)
+        self.books.owe(owed)
+        self.gpus.paid(self.cluster, len(owed))
+        self.books.news()  # are among what is owed
+        self.gpus.settle(self.cluster, Settled(healths=self.memory.healths, transitions=list(self.books.owed)))
+        self.memory.tell_all()
+        self.described, self.unsure = BEGINNING, False
+
+    def _hear_of_nodes(self) -> None:
+        self.described, contexts = self.gpus.described(self.cluster, self.described)
+        if gone := self.memory.describe(contexts):
+            self.gpus.forget(self.cluster, gone)
+
+    def _take_in(self, packed: bytes) -> None:
+        """One reading: assess it against what is remembered of its node. One that cannot be assessed must not stop the others."""
+        began = time.perf_counter()
+        try:
+            received = RECEIVED.decode(packed)
+            node = received.reading.node
+            if not self.memory.knows(node):
+                self.memory.restore(node, self.books.open_findings(node, received.at))
+            assessed = self.memory.assess(received, self.catalogue)
+        except Exception:
+            log.exception("a reading cannot be assessed", cluster=self.cluster, bytes=len(packed))
+            self.worker = replace(self.worker, unreadable=self.worker.unreadable + 1)
+            return
+        self.books.note(assessed, received.at)
+        self.worker = replace(
+            self.worker,
+            readings=self.worker.readings + 1,
+            spent_s=self.worker.spent_s + time.perf_counter() - began,
+            lag_s=max(self.worker.lag_s, self.now() - received.at),
         )
-    try:
-        for thread in threads:
-            thread.start()
-        yield streams
-    finally:
-        streams.stop.set()
-        _end(threads, cluster, pace.end_s)
+
+    def _sweep(self) -> None:
+        """Nodes that have fallen silent."""
+        now = self.now()
+        for assessed in self.memory.sweep(now):
+            self.books.note(assessed, now)
+        self.books.end_minutes(now)
+
+    def _settle(self, taken: list[str]) -> None:
+        """In one step: what is remembered now, what the ledger is owed, and that these readings are done with."""
+        healths, transitions = self.memory.unsaved(self.now(), self.pace.save_s), self.books.news()
+        points = self.memory.points()
+        if taken or transitions or healths or points:
+            self.gpus.settle(self.cluster, Settled(taken, healths, transitions, points))
+
+    def _tell(self, due: "_IngestDue") -> None:
+        """A verdict that changed is told at once, measurements once a second."""
+        if self.memory.urgent or due.telling.passed():
+            self.gpus.publish(self.cluster, self.memory.untold())
+            due.telling.restart()
+        if due.saying.passed():
+            self.worker = replace(self.worker, said_at=self.now(), owed=len(self.books.owed))
+            self.gpus.say(self.cluster, self.worker)
+            self.worker = replace(self.worker, lag_s=0.0)
+            due.saying.restart()
 
 
-def _end(threads: list[threading.Thread], cluster: Cluster, within_s: float) -> None:
-    """Close again and again: a thread may have been between two requests when we closed first."""
-    deadline = _Timer(within_s)
-    waiting = threads
-    while waiting and not deadline.passed():
-        cluster.close()
-        waiting[0].join(0.02)
-        waiting = [thread for thread in waiting if thread.is_alive()]
-    if waiting:
-        log.warning("streams did not end in time", cluster=cluster.name, threads=[thread.name for thread in waiting])
+class _IngestDue:
+    """What the readings worker has to do, and when."""
 
-
-class _Timer:
-    def __init__(self, every_s: float, *, passed: bool = False) -> None:
-        self._every_s, self._at = every_s, 0.0
-        if not passed:
-            self.restart()
-
-    def passed(self) -> bool:
-        return time.monotonic() >= self._at
-
-    def restart(self) -> None:
-        self._at = time.monotonic() + self._every_s
+    def __init__(self, pace: IngestPace) -> None:
+        self.end = Timer(pace.slice_s)
+        self.renewal = Timer(pace.renew_s)
+        self.sweep = Timer(pace.sweep_s, passed=True)
+        self.telling = Timer(pace.tell_s, passed=True)
+        self.saying = Timer(pace.tell_s, passed=True)
 
 
 class _Due:
     """What the writer has to do, and when."""
 
     def __init__(self, pace: Pace) -> None:
-        self.end = _Timer(pace.slice_s)
-        self.renewal = _Timer(pace.renew_s)
-        self.pulse = _Timer(pace.pulse_s, passed=True)
-        self.retry = _Timer(pace.away_s, passed=True)
+        self.end = Timer(pace.slice_s)
+        self.renewal = Timer(pace.renew_s)
+        self.pulse = Timer(pace.pulse_s, passed=True)
+        self.retry = Timer(pace.away_s, passed=True)
+        self.description = Timer(pace.describe_s, passed=True)
         self.away = False  # the picture could not be reached, and the log knows

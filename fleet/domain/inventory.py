@@ -8,12 +8,13 @@ Services and EndpointSlices are followed, but no row needs them yet, so they are
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar, cast
 
-from fleet.domain import attention, capacity, machines, totals, workloads
+from fleet.domain import attention, capacity, joining, machines, totals, workloads
 from fleet.domain.budgets import selecting
 from fleet.domain.kube import RESOURCES, Budget, Changed, Deleted, Event, Kind, Listed, Node, Object, Pod, ReplicaSet
+from fleet.domain.measured import Measured
 from fleet.domain.nodes import labels_row, node_row
 from fleet.domain.objects import Occurrence
 from fleet.domain.occurrences import Occurrences
@@ -32,6 +33,7 @@ from fleet.domain.picture import (
 )
 from fleet.domain.pods import is_ready, is_starting, pod_row
 from fleet.domain.tables import Join, Table
+from fleet.domain.verdicts import NodeStanding
 
 _WORKLOAD_KINDS = {
     RESOURCES[kind].name: kind
@@ -74,7 +76,7 @@ class Inventory:
         self._attention = Table[AttentionRow]()
         self._labels = Table[LabelsRow]()
         self._occurrences = Occurrences()
-        self._gpus = Table[GpuRow]()
+        self.gpus = Measured()
         self._snapshot = EMPTY
 
     @property
@@ -92,6 +94,15 @@ class Inventory:
                 self._put(kind, found)
             case Deleted(kind=kind):
                 self._delete(event)
+
+    def measure(self, node: str, standing: NodeStanding | None, rows: Mapping[str, GpuRow]) -> None:
+        """Take in what the readings worker says of a node's GPUs; None: nothing any more."""
+        self.gpus.put(node, standing, rows)
+        self._stale_nodes.add(node)
+
+    def trust_verdicts(self, trusted: bool) -> None:
+        """Whether somebody assesses readings: if not, no verdict holds."""
+        self._stale_nodes.update(self.gpus.trust(trusted))
 
     def snapshot(self) -> Snapshot:
         """The picture of the current objects; the same object as last time when no row differs."""
@@ -112,7 +123,7 @@ class Inventory:
             attention=self._attention.frozen(),
             labels=self._labels.frozen(),
             events=self._occurrences.rows.frozen(),
-            gpus=self._gpus.frozen(),
+            gpus=self.gpus.table.frozen(),
         )
         if any(getattr(found, name) is not getattr(self._snapshot, name) for name in found.__struct_fields__):
             self._snapshot = found
@@ -229,6 +240,9 @@ class Inventory:
             node = cast(Node | None, self._objects[Kind.NODE].get(name))
             row = node_row(node, self._placed(self._on_node.members(name))) if node is not None else None
             self._labels.put(name, labels_row(node) if node is not None else None)
+            self.gpus.show(name, node, row)
+            if row is not None and (told := self.gpus.of(name)) is not None:
+                row = joining.joined(row, *told)
             if self._nodes.put(name, row):
                 self._shares.put(name, totals.shares(row) if row is not None else ())
                 self._standings.put(name, (totals.standing(row),) if row is not None else ())

@@ -39,10 +39,12 @@ class Resource(Row, frozen=True):
     capacity: int
     allocatable: int
     allocated: int  # Σ effective requests of bound pods that have not finished, terminating ones included
-    free: int  # max(0, allocatable - allocated), whether or not the node is usable
+    free: int  # max(0, allocatable - allocated) without failed and unknown ones, whether or not the node is usable
     overcommit: int  # max(0, allocated - allocatable)
     shared: bool = False  # several slots stand for one physical GPU (time slicing, MPS)
     mig: bool = False
+    failed: int = 0  # of allocatable: those whose GPU a verdict calls unusable
+    unknown: int = 0  # of allocatable: those of whose GPU nothing is known
 
 
 class Condition(Row, frozen=True):
@@ -248,13 +250,14 @@ class FleetRow(Row, frozen=True):
     nodes_ready: int = 0
     physical: int | None = None  # None when any GPU node's count is unknown
     gpus: int = 0  # Σ capacity slots of GPU nodes
-    available: int = 0  # allocatable on usable nodes
+    available: int = 0  # allocatable on usable nodes, without failed and unknown ones
     cordoned: int = 0  # allocatable on Ready nodes that are unschedulable
     tainted: int = 0  # allocatable on Ready, schedulable nodes with a taint that GPU pods do not customarily tolerate
     silent: int = 0  # capacity of nodes that are not Ready
-    withdrawn: int = (
-        0  # capacity - allocatable on Ready nodes; gpus = available + cordoned + tainted + silent + withdrawn
-    )
+    withdrawn: int = 0  # capacity - allocatable on Ready nodes
+    failed: int = 0  # allocatable on Ready nodes, but a verdict calls its GPU unusable
+    unknown: int = 0  # allocatable on Ready nodes, but nothing is known of its GPU
+    # gpus = available + cordoned + tainted + silent + withdrawn + failed + unknown
     allocated: int = 0
     free: int = 0  # on usable nodes
     overcommit: int = 0

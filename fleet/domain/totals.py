@@ -34,6 +34,9 @@ class Share(Struct, frozen=True, gc=False):
     state: State
     capacity: int
     allocatable: int
+    available: int  # allocatable, without failed and unknown
+    failed: int
+    unknown: int
     allocated: int
     free: int
     overcommit: int
@@ -88,6 +91,7 @@ def largest_free(found: Shares, resource: str, product_name: str) -> int:
 def fleet_row(nodes: Standings, found: Shares, demand: Demand) -> FleetRow:
     """The totals; `nodes` and `found`: the standings and the shares of all nodes."""
     by_state = {state: {s: n for s, n in found.items() if s.state is state} for state in State}
+    ready = {share: names for share, names in found.items() if share.state is not State.SILENT}
     whole = {share: names for share, names in found.items() if share.whole}
     holes, hole_node, hole_product = _holes(whole)
     oldest = demand.oldest
@@ -97,11 +101,13 @@ def fleet_row(nodes: Standings, found: Shares, demand: Demand) -> FleetRow:
         nodes_ready=sum(len(names) for standing, names in nodes.items() if standing.ready),
         physical=_physical(nodes),
         gpus=_sum(found, "capacity"),
-        available=_sum(by_state[State.OPEN], "allocatable"),
-        cordoned=_sum(by_state[State.CORDONED], "allocatable"),
-        tainted=_sum(by_state[State.TAINTED], "allocatable"),
+        available=_sum(by_state[State.OPEN], "available"),
+        cordoned=_sum(by_state[State.CORDONED], "available"),
+        tainted=_sum(by_state[State.TAINTED], "available"),
         silent=_sum(by_state[State.SILENT], "capacity"),
-        withdrawn=sum((s.capacity - s.allocatable) * len(n) for s, n in found.items() if s.state is not State.SILENT),
+        withdrawn=sum((s.capacity - s.allocatable) * len(n) for s, n in ready.items()),
+        failed=_sum(ready, "failed"),
+        unknown=_sum(ready, "unknown"),
         allocated=_sum(found, "allocated"),
         free=_sum(by_state[State.OPEN], "free"),
         overcommit=_sum(found, "overcommit"),
@@ -132,7 +138,7 @@ def _product_row(kind: str, found: Shares) -> ProductRow:
         product=kind,
         nodes=len({name for names in found.values() for name in names}),
         gpus=_sum(found, "allocatable"),
-        available=_sum({s: n for s, n in found.items() if s.state is State.OPEN}, "allocatable"),
+        available=_sum({s: n for s, n in found.items() if s.state is State.OPEN}, "available"),
         allocated=_sum(found, "allocated"),
         free=holes.free,
         largest_hole=holes.largest,
@@ -171,6 +177,9 @@ def _share(row: NodeRow, state: State, resource: Resource) -> Share:
         state=state,
         capacity=max(resource.capacity, resource.allocatable),
         allocatable=resource.allocatable,
+        available=max(0, resource.allocatable - resource.failed - resource.unknown),
+        failed=resource.failed,
+        unknown=resource.unknown,
         allocated=resource.allocated,
         free=resource.free,
         overcommit=resource.overcommit,

@@ -76,7 +76,12 @@ def evidence(health: GpuHealth, finding: FindingRow | None) -> dict[str, Fact]:
     facts: dict[str, Fact] = {"index": health.gpu.index, "pci": health.gpu.pci, "name": health.gpu.name}
     if finding is not None:
         facts |= dict(finding.facts)
-        facts |= {"text": finding.evidence, "source": finding.source, "since_at": finding.since_at}
+        facts |= {
+            "text": finding.evidence,
+            "source": finding.source,
+            "since_at": finding.since_at,
+            "state": finding.state,
+        }
         facts |= {"instance": finding.instance} if finding.instance else {}
     return facts
 

@@ -173,7 +173,7 @@ def test_a_cluster_that_hangs_slows_no_other(clusters, settings):
 
 
 def test_queues_and_schedule_fit_together(clusters):
-    assert set(celery.QUEUES) == {"watch"}
+    assert {"watch", "readings"} <= set(celery.QUEUES)
     assert celery.QUEUES["watch"].threads() == 3, "one per cluster, and one"
     for entry in celery.SCHEDULE.values():
         assert entry["options"]["expires"] <= entry["schedule"], "nothing piles up"
@@ -194,7 +194,10 @@ def test_a_worker_can_run_the_tasks_of_its_own_queue_alone(queue):
     )
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     module = celery.QUEUES[queue].tasks
-    expected = {"watch": [f"{module}.watch_cluster", f"{module}.watch_clusters"]}
+    expected = {
+        "watch": [f"{module}.watch_cluster", f"{module}.watch_clusters"],
+        "readings": [f"{module}.{name}" for name in ("ingest_all", "ingest_readings", "keep_history")],
+    }
     assert json.loads(out.splitlines()[-1]) == expected[queue]
 
 
