@@ -15,6 +15,7 @@ urlpatterns = [
     path("c/<path:cluster>/nodes/<str:node>/", views.node, name="node"),
     # What a GPU is called before the driver says its UUID holds a slash.
     path("c/<path:cluster>/gpus/<path:gpu>/", gpus.gpu, name="gpu"),
+    path("c/<path:cluster>/availability/", gpus.availability, name="availability"),
     path("c/<path:cluster>/workloads/", views.workloads, name="workloads"),
     path("c/<path:cluster>/waiting/", views.waiting, name="waiting"),
     path("c/<path:cluster>/search/", views.search, name="search"),

@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from dashboard import access
+from dashboard import access, ledger
 from dashboard.account import account as account  # noqa: PLC0414  (its address is among those of the other pages)
 from dashboard.pages import PLACEHOLDER, broken, freshness, not_yet, page, read, readable
 from dashboard.panels import attention, words
@@ -126,7 +126,7 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
         "node.html",
         cluster,
         {
-            "gpus": gpus_panel.table(gpus, row),
+            "gpus": gpus_panel.table(gpus, row, ledger.trends(cluster, node) if gpus else {}),
             "read": gpus_panel.read_at(gpus),
             "placed": gpus_panel.placed(gpus, row),
             "view": view,

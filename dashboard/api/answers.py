@@ -3,6 +3,7 @@
 Owns shapes and their description, versions as ETags, and how a long list is cut into pages. Must not know addresses.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -12,6 +13,7 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from dashboard import access, clusters, errors
+from fleet.domain.availability import Incident
 from fleet.domain.picture import (
     AttentionRow,
     EventRow,
@@ -21,12 +23,13 @@ from fleet.domain.picture import (
     NodeRow,
     PodRow,
     ProductRow,
-    Row,
     WorkloadRow,
 )
+from fleet.domain.spans import Sample
+from fleet.domain.verdicts import Transition
 from fleet.live import Loss, PictureError, Published
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -108,6 +111,68 @@ class GpuAnswer(Head, frozen=True):
     gpu: GpuRow
 
 
+class Past(msgspec.Struct, frozen=True):
+    """What every answer from the ledger begins with. `since` and `until`: seconds since 1970, the end not included."""
+
+    cluster: str
+    since: float
+    until: float
+
+
+class TransitionsAnswer(Past, frozen=True):
+    """What happened to GPUs, oldest first. `next`: what to give as `after` for the next part; null at the end."""
+
+    total: int
+    next: str | None
+    items: list[Transition]
+
+
+class AvailabilityLine(msgspec.Struct, frozen=True):
+    """Of one GPU, or of all `gpus` of a node, a product or the fleet. Times in GPU-seconds.
+
+    `availability`: up / (up + down), null when it was never known to be either. `mtbf_s`: up time per failure, null without one;
+    then the mean is over `mtbf_at_least_s`, 95 % sure. `mttr_s`: of the repairs that are over. `open`: incidents that are not.
+    """
+
+    name: str
+    node: str
+    gpus: int
+    up_s: float
+    down_s: float
+    planned_s: float
+    unknown_s: float
+    availability: float | None
+    failures: int
+    repairs: int
+    mtbf_s: float | None
+    mtbf_at_least_s: float | None
+    mttr_s: float | None
+    open: tuple[Incident, ...]
+
+
+class AvailabilityAnswer(Past, frozen=True):
+    """How much of a window GPUs could be used."""
+
+    by: str
+    items: list[AvailabilityLine]
+
+
+class HistoryPoint(msgspec.Struct, frozen=True):
+    """A minute or an hour of a GPU that began `at`; see `Sample`."""
+
+    at: float
+    sample: Sample
+
+
+class HistoryAnswer(Past, frozen=True):
+    """What one GPU did, oldest first. `span_s`: how long each point is."""
+
+    gpu: str
+    node: str
+    span_s: int
+    items: list[HistoryPoint]
+
+
 class ClusterState(msgspec.Struct, frozen=True):
     """One cluster that you may see. `fleet`: its totals, null before its first snapshot. The rest as in every answer."""
 
@@ -132,6 +197,9 @@ ANSWERS = (
     WorkloadsAnswer,
     GpusAnswer,
     GpuAnswer,
+    TransitionsAnswer,
+    AvailabilityAnswer,
+    HistoryAnswer,
     ClustersAnswer,
     errors.Problem,
 )
@@ -163,7 +231,7 @@ def described(answer: type, *, media: str = "application/json") -> dict[str, Any
     schema = {"type": "string"} if answer is str else {"$ref": f"#/components/schemas/{answer.__name__}"}
     ok = {"description": "OK", "content": {media: {"schema": schema}}}
     unchanged = (
-        {304: {"description": "Not changed since the ETag in If-None-Match"}} if issubclass(answer, Head) else {}
+        {304: {"description": "Not changed since the ETag in If-None-Match"}} if issubclass(answer, Head | Past) else {}
     )
     return {"responses": {200: ok, **unchanged, **refused}}
 
@@ -230,6 +298,18 @@ def answer(request: HttpRequest, found: Published, body: Head) -> HttpResponse:
     if isinstance(body, Page) and body.next is not None:
         headers["Link"] = f'<{following(request, body.next)}>; rel="next"'
     return HttpResponse(msgspec.json.encode(body), content_type="application/json", headers=headers)
+
+
+def past(request: HttpRequest, body: Past, text: bytes = b"", media: str = "application/json") -> HttpResponse:
+    """An answer from the ledger, as JSON unless it is given as another text, or 304 for whoever has it."""
+    text = text or msgspec.json.encode(body)
+    etag = f'W/"{hashlib.sha256(text).hexdigest()[:32]}"'
+    headers = {"ETag": etag, "Cache-Control": "no-cache, private", "Vary": "Cookie, Authorization"}
+    if etag in [given.strip() for given in request.headers.get("If-None-Match", "").split(",")]:
+        return HttpResponse(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+    if isinstance(body, TransitionsAnswer) and body.next is not None:
+        headers["Link"] = f'<{following(request, body.next)}>; rel="next"'
+    return HttpResponse(text, content_type=media, headers=headers)
 
 
 def following(request: HttpRequest, after: str) -> str:

@@ -12,6 +12,7 @@ from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Clock, Text, Value, say
 from fleet.domain.gpus import Measure
 from fleet.domain.picture import GpuRow, NodeRow, PodRow
+from fleet.domain.verdicts import Transition
 
 USERS = (Column("pod", small=True), Column("status", "state"), Column("gpus", "num"), Column("held-by", "all"))
 
@@ -36,9 +37,9 @@ def measures(row: GpuRow) -> list[Fact]:
         Fact("sm-clock", unit("gpu.mhz", row.sm_clock_mhz)),
         Fact("clocks", gpus.clocks(row)),
         Fact("ecc", gpus.pair(row.ecc_corrected, row.ecc_uncorrected)),
-        Fact("remaps", remaps(row)),
         Fact("nvlinks", _of("gpu.of", row.nvlinks)),
         Fact("pcie", _of("gpu.pcie", row.pcie)),
+        Fact("remaps", remaps(row)),
     ]
 
 
@@ -106,3 +107,15 @@ def processes(row: GpuRow) -> Text:
         return say("gpu.processes-unknown")
     strangers = say("gpu.strangers", n=row.strangers) if row.strangers else ""
     return (say("gpu.processes", n=row.users) if row.users else say("gpu.no-processes"), strangers)
+
+
+def remembered(last: Transition) -> list[Fact]:
+    """Who a GPU was that nothing reports any more."""
+    facts = last.evidence
+    return [
+        Fact("uuid", last.gpu),
+        Fact("pci", str(facts["pci"]) if facts.get("pci") else None),
+        Fact("model", str(facts["name"]) if facts.get("name") else None),
+        Fact("last-node", last.node),
+        Fact("last-seen", Clock(last.at)),
+    ]

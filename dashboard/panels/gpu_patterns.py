@@ -97,6 +97,8 @@ GPU_PAGE: Patterns = {
     "fact.pci": _("PCI address"),
     "fact.model": _("Model"),
     "fact.index": _("Index"),
+    "fact.last-node": _("Last node"),
+    "fact.last-seen": _("Last change"),
     "table.findings": _("What speaks against this GPU"),
     "column.finding": _("Finding"),
     "column.evidence": _("Evidence"),

@@ -19,7 +19,7 @@ GIB = 1_024
 SHORT_UUID = 12  # "GPU-5fd4f087": enough to tell the GPUs of a fleet apart
 
 GPUS: Final = (
-    Column("gpu", small=True, gpu=True, link=True),
+    Column("gpu", small=True, gpu=True, link=True, to_gpu=True),
     Column("gpu-state", "state", small=True),
     Column("trend", "trend two", trend=True),
     Column("now", "num", quiet=True),

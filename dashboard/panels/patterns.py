@@ -8,6 +8,7 @@ from django.utils.translation import gettext_noop as _
 
 from dashboard.panels.gpu_patterns import GPU
 from dashboard.panels.node_patterns import NODE
+from dashboard.panels.past_patterns import AVAILABILITY, PAST
 from dashboard.panels.plurals import Patterns, ngettext
 
 STATES: Patterns = {
@@ -316,6 +317,8 @@ MESSAGES: Patterns = {
     **CARDS,
     **NODE,
     **GPU,
+    **PAST,
+    **AVAILABILITY,
     **WORKLOADS,
     **WAITING,
     **WALL,

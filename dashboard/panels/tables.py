@@ -32,7 +32,8 @@ class Column:
     id: str
     classes: str = ""
     small: bool = False
-    link: bool = False  # its words lead to a node, or, with `gpu`, to a GPU
+    link: bool = False  # its words lead to a node …
+    to_gpu: bool = False  # … or to a GPU
     mark: bool = False  # its words have a glyph
     gpu: bool = False  # begins with the cell of a GPU
     trend: bool = False  # a line over time instead of words

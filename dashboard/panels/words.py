@@ -5,24 +5,25 @@ Owns the patterns, plurals, numbers, ages and clock times of live text. The brow
 Must not know rows, pages or people. Text that never changes after loading is not in here but in the templates.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, gettext_noop
 from django.utils.translation import gettext as translate
-from django.utils.translation import gettext_noop
 from django.utils.translation import ngettext as translate_many
 
 from dashboard.panels.patterns import MESSAGES
 from dashboard.panels.plurals import Many
 
 SEPARATOR = " · "
-SERVER_ONLY = ("help.", "search.")  # said by pages that are not live
+SERVER_ONLY = ("help.", "search.", "plot.", "past.", "closes.", "avail.", "step.")  # said by pages that are not live
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -47,6 +48,9 @@ class Say:
     key: str
     values: Mapping[str, "Value"]
 
+    def __hash__(self) -> int:
+        return hash((self.key, frozenset(self.values.items())))
+
 
 Text = str | Say | tuple[Any, ...]  # a tuple's texts stand side by side; empty ones vanish
 Value = Text | int | Age | Clock | None  # None: unknown
@@ -63,10 +67,17 @@ def plain(value: Value, now: float) -> str:
 
 def html(value: Value, now: float) -> SafeString:
     """The text as HTML: everything escaped, ages and times as <time> elements that script keeps up to date."""
+    settled = _settled(value, get_language())
+    if settled is not None:
+        return settled
+    return mark_safe("".join(_markup(piece, now) for piece in pieces(value)))  # noqa: S308 - each piece is escaped below
+
+
+@functools.lru_cache(maxsize=10_000)
+def _settled(value: Value, language: str | None) -> SafeString | None:  # noqa: ARG001 - which is the active one
+    """The HTML of a text without times, else None. A large map says the same of many nodes, and again on every page."""
     found = list(pieces(value))
-    if all(isinstance(piece, str) for piece in found):  # most texts of a large map: escaped in one go
-        return escape("".join(cast(list[str], found)))
-    return mark_safe("".join(_markup(piece, now) for piece in found))  # noqa: S308 - each piece is escaped below
+    return escape("".join(map(str, found))) if all(isinstance(piece, str) for piece in found) else None
 
 
 def _markup(piece: str | Age | Clock, now: float) -> str:

@@ -143,7 +143,7 @@ def main(home: str) -> None:
 
     from dashboard import accounts
     from dashboard.access import Role
-    from tests.browser import demo
+    from tests.browser import demo, demo_ledger
 
     call_command("migrate", verbosity=0)
     try:
@@ -153,6 +153,7 @@ def main(home: str) -> None:
     served = Served(demo.CLUSTER)
     served.start()
     served.show(demo.snapshot(time.time()))
+    demo_ledger.write(demo.CLUSTER, served.snapshot, time.time())
     large = Served("hel-train-2")
     large.show(demo.large(now=time.time()))
     large.keep_fresh()

@@ -267,7 +267,9 @@ def test_the_description_names_every_operation_and_its_answers(client, writer):
         "gpus",
         "gpus/{uuid}",
     }
-    assert set(described["paths"]) == {f"/api/v1/{name}" for name in (*about_a_cluster, "clusters", "events")}
+    of_the_past = {"gpus/{uuid}/history", "transitions", "availability"}
+    others = (*about_a_cluster, *of_the_past, "clusters", "events")
+    assert set(described["paths"]) == {f"/api/v1/{name}" for name in others}
     schemas = described["components"]["schemas"]
     for path in (described["paths"][f"/api/v1/{name}"] for name in about_a_cluster):
         responses = path["get"]["responses"]

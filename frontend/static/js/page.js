@@ -9,7 +9,7 @@ import { cluster } from "./live/cluster.js";
 import { first } from "./live/first.js";
 import { freshness } from "./live/freshness.js";
 import { legend } from "./live/legend.js";
-import { goneGpu, gpuRead, measured, measures, nodeRead, reread, slotted } from "./live/gpus.js";
+import { goneGpu, gpuRead, measured, measures, nodeRead, reread, slotted, trace } from "./live/gpus.js";
 import { facts, gone, hardware, headline, nodeCells } from "./live/machine.js";
 import { map } from "./live/map.js";
 import { numbers } from "./live/numbers.js";
@@ -69,6 +69,7 @@ const BEHAVIOURS = {
   "data-live-gpu-read": gpuRead,
   "data-live-measures": measures,
   "data-live-gone-gpu": goneGpu,
+  "data-live-trace": trace,
   "data-live-reread": reread,
   "data-live-facts": facts,
   "data-live-told": told,

@@ -3,9 +3,11 @@
  */
 import { measures as measuresOf, placed, readAt } from "../panels/gpus.js";
 import { part, write } from "./patch.js";
+import { trend } from "./trends.js";
 
 /** @typedef {import("../page.js").Behaviour} Behaviour */
 /** @typedef {import("../types.js").GpuRow} GpuRow */
+/** @typedef {import("../types.js").Measure} Measure */
 /** @typedef {import("../types.js").Tables} Tables */
 
 const QUIET = { flash: false };
@@ -56,6 +58,17 @@ export function measures(root, { words, now }) {
       for (const fact of root.children) {
         write(part(fact, "dd"), values[fact.getAttribute("data-key") ?? ""] ?? null, words, now(), QUIET);
       }
+    },
+  };
+}
+
+/** A line over the last hour. @type {Behaviour} */
+export function trace(root) {
+  const name = /** @type {keyof GpuRow} */ (root.dataset["liveTrace"]);
+  return {
+    update({ gpus }) {
+      const row = gpus[own()];
+      if (row) trend(/** @type {SVGElement} */ (/** @type {unknown} */ (root)), { at: row.read_at, value: /** @type {Measure} */ (row[name]) }, "");
     },
   };
 }
