@@ -98,6 +98,7 @@ def assess(
 
 def silent(past: NodeHealth, context: NodeContext, now: float) -> Assessed:
     """What is true while no reading comes: nothing changes for 60 s, then all GPUs are unknown; evidence keeps its age."""
+    now = max(now, past.told_at)
     work = standing.work(context, past, now)
     planned, trouble = standing.planned(*work, now)
     known = past.silent_since_at is not None and (work, planned) == (past.work, past.planned)
@@ -122,6 +123,7 @@ def silent(past: NodeHealth, context: NodeContext, now: float) -> Assessed:
         gpus=gpus,
         findings=docket.findings(),
         silent_since_at=past.read_at,
+        told_at=now,
         work=work,
         planned=planned,
         planned_since_at=_since(past, planned, now),
@@ -151,13 +153,13 @@ def _heard(
     past: NodeHealth, reading: Reading, context: NodeContext, now: float, catalogue: xid.Catalogue
 ) -> tuple[NodeHealth, Visit]:
     """What is known of the node once the reading has come, without its GPUs, and what holds for all of them."""
-    now = max(now, past.read_at)
+    now = max(now, past.told_at)
     earlier = past.delays if past.source == reading.source else ()  # each source has a clock of its own
     delays = (*earlier[1 - MOST_DELAYS :], now - reading.sent_at)
     offset_s = min(delays)
     # A reading that waited in the buffer is as old as it is; one from before the last (a clock was set back) is from now.
     at = reading.sent_at + offset_s
-    at = at if past.read_at <= at <= now else now
+    at = at if past.told_at <= at <= now else now
     rebooted = bool(past.boot_id) and past.boot_id != reading.boot_id
     work = standing.work(context, past, at)
     planned, _ = standing.planned(*work, at)
@@ -167,6 +169,7 @@ def _heard(
         source=reading.source,
         heard=_heard_of(past, reading, at),
         read_at=at,
+        told_at=at,
         delays=delays,
         status=reading.status,
         error=reading.error,
@@ -211,7 +214,7 @@ def _beside_better(past: NodeHealth, reading: Reading, now: float) -> bool:
 def _reports_only(
     past: NodeHealth, reading: Reading, context: NodeContext, now: float, catalogue: xid.Catalogue
 ) -> Assessed:
-    at = max(now, past.read_at)
+    at = max(now, past.told_at)
     visit = Visit(at=at, source=reading.source, boot_id=past.boot_id, planned=past.planned, catalogue=catalogue)
     listed = identities.identified(past, reading).gpus
     reported, _ = _reported(past, {key: gpu for key, gpu in listed.items() if key in past.gpus}, reading, visit)
@@ -220,7 +223,7 @@ def _reports_only(
     for key, faults in reported.items():
         gpus[key], docket = intake.only_reported(past.gpus[key], visit, faults)
         news += transitions(past.node, key, past.boot_id, past.gpus[key], gpus[key], docket)
-    health = replace(past, gpus=gpus, heard=_heard_of(past, reading, at))
+    health = replace(past, gpus=gpus, heard=_heard_of(past, reading, at), told_at=at)
     return Assessed(health, tuple(news), _rows(health), standing.standing(health, context))
 
 

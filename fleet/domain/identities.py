@@ -27,9 +27,13 @@ def identified(past: NodeHealth, reading: Reading) -> Identified:
     gpus: dict[str, Gpu] = {}
     nameless = []
     for gpu in reading.gpus:
-        if gpu.uuid and gpu.uuid not in gpus:
+        namesake = gpus.get(gpu.uuid)
+        if gpu.uuid and namesake is None:
             gpus[gpu.uuid] = gpu
-        else:
+        elif namesake is None or gpu.pci not in {
+            "",
+            namesake.pci,
+        }:  # two addresses are two boards, whatever they call themselves
             nameless.append(gpu)
     for gpu in nameless:
         key = _key(past, reading, gpu, gpus)

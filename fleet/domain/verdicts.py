@@ -99,6 +99,7 @@ class NodeHealth(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""  # whose reading counted last
     heard: tuple[Heard, ...] = ()  # newest last, at most `health.MOST_AGENTS`
     read_at: float = 0.0  # last reading that counted
+    told_at: float = 0.0  # of the last assessment, silence included: transitions never go back behind it
     silent_since_at: float | None = None
     delays: tuple[float, ...] = ()  # of the last readings: our clock less the node's
     status: str = DriverStatus.OK
