@@ -4,7 +4,7 @@ Owns the three values (a number, not applicable, unknown), what the worst answer
 rounds. Must not know pynvml (`gpus_nvml` does), and judges nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from fleet.adapters import gpus_nvml as nvml
@@ -76,7 +76,8 @@ class Inquiry:
 class Boards:
     """The GPUs of one driver, by index. What lasts is asked once, and again when another GPU answers at an index."""
 
-    def __init__(self) -> None:
+    def __init__(self, meet: Callable[[Gpu], None]) -> None:
+        self._meet = meet  # told of each GPU that was not known before, as soon as its identity is
         self._lasting: dict[int, dict[str, Any]] = {}
 
     def read(self, index: int) -> Gpu:
@@ -116,6 +117,7 @@ class Boards:
         found.update((name, default) for name, default in WORDLESS.items() if found[name] in {NA, None})
         if complete:
             self._lasting[index] = found
+        self._meet(Gpu(**{name: found[name] for name in IDENTITY}, index=index))
         return found
 
 

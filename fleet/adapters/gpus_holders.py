@@ -127,8 +127,8 @@ def held(listed: Any) -> dict[str, tuple[Holder, ...]]:
 
 # Device ids: "GPU-…", "MIG-…", each with "::N" when shared; "MIG-GPU-…/gi/ci" of old drivers; GKE's "nvidia0", "nvidia0/gi7",
 # "nvidia0/vgpu2", "nvidia0/gi1/vgpu0".
-_OLD_MIG: Final = re.compile(r"MIG-(GPU-[0-9a-f-]+)/(\d+)/(\d+)", re.ASCII)
-_GKE: Final = re.compile(r"nvidia(\d+)(?:/gi(\d+))?(?:/vgpu\d+)?", re.ASCII)
+_OLD_MIG: Final = re.compile(r"MIG-(GPU-[0-9a-f-]{1,64})/(\d{1,4})/(\d{1,4})", re.ASCII)
+_GKE: Final = re.compile(r"nvidia(\d{1,4})(?:/gi(\d{1,4}))?(?:/vgpu\d{1,4})?", re.ASCII)
 
 
 class Device(Struct, frozen=True):
@@ -193,7 +193,7 @@ class Holders:
     def named(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
         """The GPUs with their processes' pods, and with what the kubelet says, at most `ASK_EVERY_S` old."""
         now = self._clock()
-        if self._asked_at is None or self._assignment is None or now - self._asked_at >= ASK_EVERY_S:
+        if self._asked_at is None or now - self._asked_at >= ASK_EVERY_S:
             self._assignment, self._asked_at = self._pod_resources.ask(), now
         sees_host = self._sees_host()
         return tuple(self._with_processes(self._with_pods(gpu), sees_host) for gpu in gpus)

@@ -40,9 +40,15 @@ def boot_offset_s() -> float:
 class KernelRecords:
     """A place in the log: the first read starts with the oldest record there is."""
 
-    def __init__(self, path: Path, offset_s: Callable[[], float] = boot_offset_s) -> None:
+    def __init__(
+        self,
+        path: Path,
+        offset_s: Callable[[], float] = boot_offset_s,
+        take: Callable[[int, int], bytes] = os.read,
+    ) -> None:
         self._path = path
         self._offset_s = offset_s
+        self._take = take
         self._file: int | None = None
         self._next: int | None = None  # sequence that comes next; None before the first record
         self._tail = b""
@@ -60,7 +66,10 @@ class KernelRecords:
             if not (prefix := _PREFIX.match(record)):
                 continue  # a property of the record before it, or no record at all
             sequence = int(prefix[2])
-            lost += self._gap(sequence)
+            if self._next is not None and sequence < self._next:
+                continue  # opened again, the log begins with what is known
+            lost += sequence - self._next if self._next is not None else 0
+            self._next = sequence + 1
             if any(word in record for word in WORDS):
                 text = record[prefix.end() :].decode(errors="replace")
                 lines.append((sequence, offset_s + int(prefix[3]) * US, text))
@@ -87,7 +96,7 @@ class KernelRecords:
         pieces = [self._tail]
         for _ in range(MOST_RECORDS):
             try:
-                piece = os.read(self._opened(), RECORD_BYTES)
+                piece = self._take(self._opened(), RECORD_BYTES)
             except BlockingIOError:
                 break
             except BrokenPipeError:
@@ -98,8 +107,3 @@ class KernelRecords:
         *whole, self._tail = b"".join(pieces).split(b"\n")
         self._tail = self._tail[-RECORD_BYTES:]
         return whole
-
-    def _gap(self, sequence: int) -> int:
-        """How many records are missing before this one. An older one after a reopening is no gap."""
-        expected, self._next = self._next, sequence + 1
-        return max(0, sequence - expected) if expected is not None else 0

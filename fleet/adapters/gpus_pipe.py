@@ -12,6 +12,7 @@ from msgspec import Struct
 from fleet.domain.gpus import DriverStatus, Gpu
 
 LENGTH_BYTES: Final = 4
+MOST_BYTES: Final = 1 << 20  # of one message: a GPU with a thousand processes has a tenth of it
 
 
 class Ask(Struct, frozen=True, array_like=True):
@@ -41,6 +42,12 @@ class Driver(Struct, frozen=True, tag=True):
     count: int | None = None
 
 
+class Met(Struct, frozen=True, tag=True):
+    """Who a GPU is, before the rest of it is asked: said once, for the case that it never answers."""
+
+    gpu: Gpu
+
+
 class Measured(Struct, frozen=True, tag=True):
     """One GPU, as soon as it is read. GPUs come in the order of their indices: the next one is being read now."""
 
@@ -51,7 +58,7 @@ class Done(Struct, frozen=True, tag=True):
     """The answer's end."""
 
 
-Message = Driver | Measured | Done
+Message = Driver | Met | Measured | Done
 
 _encode = msgspec.msgpack.Encoder().encode
 _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -72,6 +79,8 @@ def messages(buffer: bytearray) -> Iterator[Message]:
     """Takes every complete message out of `buffer`. Raises msgspec.DecodeError."""
     while len(buffer) >= LENGTH_BYTES:
         end = LENGTH_BYTES + int.from_bytes(buffer[:LENGTH_BYTES], "big")
+        if end > MOST_BYTES:
+            raise msgspec.DecodeError("what was said is no message")
         if len(buffer) < end:
             return
         packed = bytes(buffer[LENGTH_BYTES:end])

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 
 from fleet.adapters import gpus_nvml as nvml
 from fleet.adapters.gpus_board import Boards
-from fleet.adapters.gpus_pipe import LENGTH_BYTES, Ask, Done, Driver, Measured, Message, asked, framed
+from fleet.adapters.gpus_pipe import LENGTH_BYTES, Ask, Done, Driver, Measured, Message, Met, asked, framed
 from fleet.domain.gpus import DriverStatus
 
 
 def serve(library: str | None, say: Callable[[Message], None]) -> None:
     """Answer until nobody asks any more, or until the driver has to be talked to anew."""
-    started, boards, versions = False, Boards(), ("", "", "")
+    started, boards, versions = False, Boards(lambda gpu: say(Met(gpu))), ("", "", "")
     for ask in _asks():
         try:
             if not started:

@@ -18,7 +18,7 @@ from typing import IO, Final, cast
 import msgspec
 from msgspec import Struct
 
-from fleet.adapters.gpus_pipe import Ask, Driver, Measured, Message, framed, messages
+from fleet.adapters.gpus_pipe import Ask, Driver, Measured, Message, Met, framed, messages
 from fleet.domain.gpus import Answer, DriverStatus, Gpu
 from fleet.ports import Stopping
 
@@ -58,7 +58,7 @@ class Process:
         self.pipe = self._out.fileno()
         os.set_blocking(self.pipe, False)
         self._buffer = bytearray()
-        self.asked_at: float | None = None  # monotonic; None while it has nothing to do
+        self.busy_since: float | None = None  # monotonic, of its last word; None while it has nothing to do
         self.driver: Driver | None = None  # the head of its answer to the last ask
         self._ahead: list[int] = []  # GPUs that it has not said anything about
         self._asked = Ask()
@@ -66,7 +66,7 @@ class Process:
         self.ended = False
 
     def ask(self, ask: Ask, now: float) -> None:
-        self._asked, self.asked_at, self.driver, self._ahead = ask, now, None, []
+        self._asked, self.busy_since, self.driver, self._ahead = ask, now, None, []
         try:
             self._in.write(framed(ask))
         except OSError:
@@ -77,8 +77,8 @@ class Process:
         """Index of the GPU that it is asking now; None when it does not ask one."""
         return self._ahead[0] if self._ahead else None
 
-    def hear(self) -> list[Gpu]:
-        """GPUs that it has read since. What is no message ends it: something is wrong with its memory."""
+    def hear(self, now: float) -> list[Measured | Met]:
+        """What it has said of GPUs since. What is no message ends it: something is wrong with its memory."""
         try:
             if piece := os.read(self.pipe, MOST_BYTES):
                 self._buffer += piece
@@ -86,22 +86,26 @@ class Process:
                 self.ended = True
         except BlockingIOError:
             return []
+        if self.busy_since is not None and not self.ended:
+            self.busy_since = now
         try:
-            return [gpu for message in messages(self._buffer) for gpu in self._take(message)]
+            return [said for message in messages(self._buffer) if (said := self._take(message))]
         except msgspec.DecodeError:
             self._process.kill()
             self.ended = True
             return []
 
-    def _take(self, message: Message) -> tuple[Gpu, ...]:
+    def _take(self, message: Message) -> Measured | Met | None:
+        if isinstance(message, Met):
+            return message
         if isinstance(message, Measured):
             self._ahead = [index for index in self._ahead if index > message.gpu.index]
-            return (message.gpu,)
+            return message
         if isinstance(message, Driver):
             self.driver, self._ahead = message, self._asked.indices(message.count or 0)
         else:
-            self.asked_at, self.good_rounds = None, self.good_rounds + 1
-        return ()
+            self.busy_since, self.good_rounds = None, self.good_rounds + 1
+        return None
 
     def gone(self) -> bool:
         """Whether the system has let go of it."""
@@ -116,7 +120,7 @@ class Process:
 
     def close(self) -> None:
         """Idle, it ends by itself now that nobody can ask; else it is killed, which the driver may delay for ever."""
-        if self.asked_at is not None:
+        if self.busy_since is not None:
             self._process.kill()
         self._in.close()
         self._out.close()
@@ -167,25 +171,22 @@ class Reader:
         self._refusal = None
         asked = self._ask_all(first, now)
         found: dict[int, Gpu] = {}
-        moved = False
-        while any(p.asked_at is not None and not p.ended for p in asked) and not stopping.is_set():
+        while any(p.busy_since is not None and not p.ended for p in asked) and not stopping.is_set():
             left = now + self._deadline_s - self._clock()
             if left <= 0:
                 break
             self._hear(asked, min(left, LOOK_S), found)
-            if not moved and self._main is first and self._is_stuck(first):
-                if successor := self._move(first):
-                    asked = [p for p in asked if p is not first] + [successor]
-                moved = True
+            if first in asked and self._is_stuck(first):
+                asked = [process for process in (*asked, self._move(first)) if process and process is not first]
         return self._concluded(first, found)
 
     def _ask_all(self, main: Process, now: float) -> list[Process]:
         """Ask everybody who has nothing to do. Whose answers this round waits for: not those that waited before it."""
         asked = [main]
-        if main.asked_at is None:
+        if main.busy_since is None:
             main.ask(Ask(tuple(self._waiting), self._count), now)
         for index, process in self._waiting.items():
-            if process.asked_at is None and not process.ended:
+            if process.busy_since is None and not process.ended:
                 process.ask(Ask(only=index), now)
                 asked.append(process)
         return asked
@@ -196,12 +197,15 @@ class Reader:
         for pipe in by_pipe:
             poll.register(pipe, select.POLLIN)
         for pipe, _ in poll.poll(wait_s * 1000):
-            found.update((gpu.index, gpu) for gpu in by_pipe[pipe].hear())
+            for said in by_pipe[pipe].hear(self._clock()):
+                self._known[said.gpu.index] = said.gpu
+                if isinstance(said, Measured):
+                    found[said.gpu.index] = said.gpu
 
     def _is_stuck(self, process: Process) -> bool:
-        if process.reading is None or process.asked_at is None:
+        if process.reading is None or process.busy_since is None:
             return False
-        return process.ended or self._clock() - process.asked_at >= self._deadline_s / 2
+        return process.ended or self._clock() - process.busy_since >= self._deadline_s / 2
 
     def _move(self, stuck: Process) -> Process | None:
         """Leave the process alone with the GPU that it asks, and give the others to a new one, if there may be one more."""
@@ -227,10 +231,9 @@ class Reader:
         if driver.status is not DriverStatus.OK or driver.count is None:
             self._refuse(driver)
             return Round(driver)
-        if driver.count != self._count:
+        if self._count not in {None, driver.count}:
             self._forget()
         self._count = driver.count
-        self._known |= found
         return Round(driver, tuple(found.get(index) or self._silent(index) for index in range(driver.count)))
 
     def _silent(self, index: int) -> Gpu:
@@ -271,21 +274,21 @@ class Reader:
         self._killed = [process for process in self._killed if not process.gone()]
         for index, process in list(self._waiting.items()):
             if not process.ended:
-                process.hear()
-            if process.asked_at is None and process.good_rounds >= GOOD_ROUNDS:
+                process.hear(now)
+            if process.busy_since is None and process.good_rounds >= GOOD_ROUNDS:
                 self._give_up(self._waiting.pop(index))
             elif self._is_overdue(process, now):
                 self._give_up(process)
                 if self._has_room(replacing=1) and (successor := self._another()):
                     self._waiting[index] = successor
         if self._main:
-            self._main.hear()
+            self._main.hear(now)
             if self._is_overdue(self._main, now) or self._main.ended:
                 self._give_up(self._main)
                 self._main = None
 
     def _is_overdue(self, process: Process, now: float) -> bool:
-        return process.asked_at is not None and now - process.asked_at >= self._patience_s
+        return process.busy_since is not None and now - process.busy_since >= self._patience_s
 
     def _give_up(self, process: Process) -> None:
         process.close()

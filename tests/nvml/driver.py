@@ -68,7 +68,7 @@ def h100(index: int) -> dict[str, Any]:
         "uuid": f"GPU-{index:08x}-6d3c-22ed-0ec8-d3b864870b8b",
         "name": "NVIDIA H100 80GB HBM3",
         "serial": f"16544230{index:05d}",
-        "pci": f"00000000:{0x1B + index * 0x11:02X}:00.0",
+        "pci": f"00000000:{0x1B + index * 8:02X}:00.0",
         "minor": index,
         "memory": {"total": 85_520_809_984, "reserved": 595_000_000, "used": 5_000_000},
         "utilization": {"gpu": 0, "memory": 0},

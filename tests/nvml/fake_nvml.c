@@ -2,8 +2,8 @@
 
    $NVML_FAKE names the file; it is read again when a round begins (nvmlInit, nvmlDeviceGetCount) and while a call hangs. Every
    object and list in it is flattened to paths: devices.3.power, devices.3.instances.0.uuid, devices.3.fields.230. A value that is
-   not there is "not supported". In place of a value, {"error": 15} is a return code and {"hang": true} blocks until the file
-   says otherwise. $NVML_FAKE_TRACE names a file that gets a line per call: process id, device, value.
+   not there is "not supported". In place of a value, {"error": 15} is a return code, {"crash": true} ends the process, and
+   {"hang": true} blocks until the file says otherwise. $NVML_FAKE_TRACE names a file that gets a line per call: process id, device, value.
 
    Must know nothing of who calls it: structure layouts are NVML's, sentences are our own. */
 #define _GNU_SOURCE
@@ -157,6 +157,7 @@ static code enter(handle h, const char *key) {
         usleep(10000);
         load();
     }
+    if (get("%s%s.crash", prefix, key)) abort();
     error = get("%s%s.error", prefix, key);
     return error ? atoi(error) : OK;
 }
