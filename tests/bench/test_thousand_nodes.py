@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from django.utils.text import compress_string
@@ -175,7 +176,7 @@ def flipped(site: Site) -> list[Flip]:
     return found
 
 
-def first(seen: list[tuple[str, str, float, float]], flip: Flip) -> tuple[float, float]:
+def first(seen: list[list[Any]], flip: Flip) -> tuple[float, float]:
     """When the page showed this change and when that was drawn, in milliseconds since 1970."""
     news = (entry for entry in seen if entry[:2] == [flip.node, flip.state] and entry[2] >= flip.sent_at * 1e3 - 2)
     _, _, at, drawn = next(news)
