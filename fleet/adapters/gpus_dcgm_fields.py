@@ -20,6 +20,7 @@ BLANK_FP64: Final = (140737488355328, 140737488355332)
 BLANK_INT64: Final = 9.2e18
 
 LONGEST_NUMBER: Final = 40
+MOST: Final = 2.0**60  # what is summed or scaled has to fit into 64 bits
 
 
 class Metric(Struct, frozen=True):
@@ -28,21 +29,22 @@ class Metric(Struct, frozen=True):
     key: str
     scale: float = 1.0
     least: float = 0.0
-    most: float = BLANK_INT64
+    most: float = MOST
 
 
 def _metrics() -> dict[str, Metric]:
     percent, celsius, flag = (1.0, 0.0, 100.0), (1.0, -300.0, 1000.0), (1.0, 0.0, 1.0)
+    mebibytes = (MIB, 0.0, MOST / MIB)
     table: dict[str, tuple[tuple[float, ...], str]] = {
         "utilization_pct": (percent, "GPU_UTIL gpu_utilization"),
         "graphics_pct": ((100.0, 0.0, 1.0), "PROF_GR_ENGINE_ACTIVE"),
         "memory_busy_pct": (percent, "MEM_COPY_UTIL mem_copy_utilization"),
         "encoder_pct": (percent, "ENC_UTIL enc_utilization"),
         "decoder_pct": (percent, "DEC_UTIL dec_utilization"),
-        "memory_total_bytes": ((MIB,), "FB_TOTAL"),
-        "memory_used_bytes": ((MIB,), "FB_USED fb_used"),
-        "memory_free_bytes": ((MIB,), "FB_FREE fb_free"),
-        "memory_reserved_bytes": ((MIB,), "FB_RESERVED"),
+        "memory_total_bytes": (mebibytes, "FB_TOTAL"),
+        "memory_used_bytes": (mebibytes, "FB_USED fb_used"),
+        "memory_free_bytes": (mebibytes, "FB_FREE fb_free"),
+        "memory_reserved_bytes": (mebibytes, "FB_RESERVED"),
         "temperature_c": (celsius, "GPU_TEMP GPU_TEMP_CELSIUS gpu_temp"),
         "memory_temperature_c": (celsius, "MEMORY_TEMP MEMORY_TEMP_CELSIUS memory_temp"),
         "temperature_margin_c": (celsius, "GPU_TEMP_LIMIT GPU_TEMP_MARGIN_CELSIUS"),

@@ -17,6 +17,7 @@ MOST_CODES: Final = 64  # of one GPU
 MOST_FAULTS: Final = 200
 MOST_CODE: Final = 999_999
 
+Place = tuple[int, int | None]  # Xid, instance
 Known = dict[str, dict[str, int]]  # GPU → "code" or "code/instance" → last count in the window
 
 
@@ -49,7 +50,7 @@ class Xids:
 
     def __init__(self) -> None:
         self._gauges: defaultdict[str, dict[int | None, tuple[int, str]]] = defaultdict(dict)
-        self._counts: defaultdict[str, dict[tuple[int, int | None], int]] = defaultdict(dict)
+        self._counts: defaultdict[str, dict[Place, int]] = defaultdict(dict)
 
     def gauge(self, gpu: str, gi: int | None, value: float | None, text: str) -> None:
         """The last Xid of a GPU. Zero is none, whatever its `err_msg` says (dcgm-exporter 326)."""
@@ -67,34 +68,17 @@ class Xids:
         faults: list[Fault] = []
         known: Known = {}
         for gpu, (uuid, pci) in identities.items():
-            before = seen.xids.get(gpu, {})
-            counts = self._counts.get(gpu, {})
-            now = {_key(code, gi): count for (code, gi), count in counts.items()}
-            told = {place: count - before.get(_key(*place), 0) for place, count in counts.items()}
-            texts = {}
+            before, now = seen.xids.get(gpu, {}), _Told()
+            for (code, gi), count in self._counts.get(gpu, {}).items():
+                now.put(code, gi, count, count - before.get(_key(code, gi), 0))
             for code, gi, text in self._by_instance(gpu):
-                texts[code] = text
-                counted = any(code == other and gi in {None, place} for other, place in counts)
-                if _key(code, gi) not in before and not counted:
-                    told[code, gi] = 1
-                now.setdefault(_key(code, gi), 0)
+                fresh = not now.new(code, gi) and not _holds(before, code, gi)
+                now.put(code, gi, now.counts.get(_key(code, gi), 0), int(fresh), text)
             # What an exporter that still runs has shown once it may show again: it is no news then.
-            kept = {key: now.get(key, 0) for key in dict.fromkeys((*now, *before))}
+            kept = now.counts | {key: 0 for key in before if key not in now.counts}
             known[gpu] = dict(list(kept.items())[:MOST_CODES])
             faults += [
-                Fault(
-                    kind=FaultKind.XID,
-                    source="dcgm",
-                    at=at,
-                    pci=pci,
-                    uuid=uuid,
-                    code=code,
-                    gi=gi,
-                    text=texts.get(code, ""),
-                    repeated=times,
-                )
-                for (code, gi), times in told.items()
-                if times > 0
+                _fault(uuid, pci, at, place, times, now.texts) for place, times in now.times.items() if times > 0
             ]
         return tuple(faults[:MOST_FAULTS]), known
 
@@ -106,6 +90,44 @@ class Xids:
             (code, text), *_ = gauges.values()
             return [(code, None, text)]
         return [(code, gi, text) for gi, (code, text) in gauges.items()]
+
+
+class _Told:
+    """What a page says about one GPU."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.times: dict[Place, int] = {}  # how often it came since the last page
+        self.texts: dict[int, str] = {}
+
+    def put(self, code: int, gi: int | None, count: int, times: int, text: str = "") -> None:
+        self.counts[_key(code, gi)] = count
+        self.times[code, gi] = max(times, self.times.get((code, gi), 0))
+        if text:
+            self.texts[code] = text
+
+    def new(self, code: int, gi: int | None) -> bool:
+        """Whether the counter tells of it by itself; of the whole GPU, for any of its instances."""
+        return any(times > 0 and c == code and gi in {None, g} for (c, g), times in self.times.items())
+
+
+def _fault(uuid: str, pci: str, at: float, place: Place, times: int, texts: Mapping[int, str]) -> Fault:
+    code, gi = place
+    return Fault(
+        kind=FaultKind.XID,
+        source="dcgm",
+        at=at,
+        pci=pci,
+        uuid=uuid,
+        code=code,
+        gi=gi,
+        text=texts.get(code, ""),
+        repeated=times,
+    )
+
+
+def _holds(known: Mapping[str, int], code: int, gi: int | None) -> bool:
+    return _key(code, gi) in known or (gi is None and any(key.startswith(f"{code}/") for key in known))
 
 
 def _key(code: int, gi: int | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import structlog
 
-from fleet.simulation import discovery, model_servers, reading, reviews, subresources, trainers, writing
+from fleet.simulation import discovery, exporters, model_servers, reading, reviews, subresources, trainers, writing
 from fleet.simulation.auth import Attempt, Auth, User, refused
 from fleet.simulation.bootstrap_roles import MASTERS
 from fleet.simulation.eviction import Evictions
@@ -57,6 +57,7 @@ class Application:
         self.programs = Programs()
         for kind in (model_servers, trainers):
             kind.register(self.programs)
+        exporters.register(self.programs, self.machines)
         self.access = PodAccess(store, self.programs)
         self.auth = auth
         self.hosts = set(hosts)

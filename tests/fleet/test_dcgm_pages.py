@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -351,6 +352,12 @@ def test_t5_the_counter_can() -> None:
     assert found == [[(31, 1)], [], [(31, 1)], [], [], [(31, 1)], [(31, 2)]]
 
 
+def test_t5_an_old_xid_that_nobody_has_told_us_of_is_told_once() -> None:
+    exporter = Exporter()
+    assert [len(exporter.shows(gauge(79) + counted(79, 0)).faults) for _ in range(3)] == [1, 0, 0]
+    assert exporter.told.row().state == "lost"
+
+
 def test_t5b_a_restarted_exporter_forgets_and_we_do_not() -> None:
     exporter = Exporter()
     exporter.shows(gauge(79))
@@ -526,7 +533,13 @@ LABELS = st.dictionaries(
     TEXTS,
     max_size=6,
 )
-VALUES = st.one_of(st.integers().map(str), st.floats().map(str), st.sampled_from(BLANKS), st.text(max_size=8))
+VALUES = st.one_of(
+    st.integers().map(str),
+    st.integers(2**55, 2**63).map(str),
+    st.floats().map(str),
+    st.sampled_from(BLANKS),
+    st.text(max_size=8),
+)
 
 
 @st.composite
@@ -544,6 +557,7 @@ def test_no_page_raises_or_makes_a_gpu_well_out_of_nothing(shown: list[str]) -> 
     for page in shown:
         now += 15
         found, seen = reading(page, ORIGIN, seen, now)
+        found = msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=Reading)
         assessed = assess(health, found, CONTEXT, now)
         health = assessed.health
         for key, row in assessed.rows.items():
