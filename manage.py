@@ -8,7 +8,7 @@ import os
 import sys
 
 # These talk about the instance that somebody is looking at, so they follow it without any environment variable.
-FOLLOW_THE_RUNNING = ("scenario", "token", "user")
+FOLLOW_THE_RUNNING = ("act", "audit", "plan", "scenario", "token", "user")
 
 
 def main(argv: list[str]) -> int:

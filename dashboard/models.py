@@ -15,6 +15,7 @@ class Scope(models.TextChoices):
     """What a token may be used for, whatever its owner may do."""
 
     READ = "read"
+    ACT = "act"  # reading, and whatever its owner's role may change
 
 
 class ApiToken(models.Model):

@@ -30,13 +30,21 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def issue(user: User, name: str, days: int, now: datetime | None = None, *, cluster: str = "") -> tuple[str, ApiToken]:
-    """A new token with its secret, which is not stored and cannot be shown again. It reads one cluster, or (cluster "") every one
-    that its owner may see."""
+def issue(
+    user: User,
+    name: str,
+    days: int,
+    now: datetime | None = None,
+    *,
+    cluster: str = "",
+    scope: Scope = Scope.READ,
+) -> tuple[str, ApiToken]:
+    """A new token with its secret, which is not stored and cannot be shown again. It is for one cluster, or (cluster "") for
+    every one that its owner may see."""
     now = now or timezone.now()
     text, end = secret(PREFIX), now + timedelta(days=days)
     token = ApiToken.objects.create(
-        user=user, name=name, digest=digest(text), created_at=now, expires_at=end, cluster=cluster
+        user=user, name=name, digest=digest(text), created_at=now, expires_at=end, cluster=cluster, scope=scope
     )
     log.info("a token was made", user=user.get_username(), token=token.pk, cluster=cluster or "every one", days=days)
     return text, token
@@ -74,4 +82,4 @@ def living(now: datetime | None = None) -> QuerySet[ApiToken]:
 
 def covers(token: ApiToken, method: str) -> bool:
     """Whether a token's scope allows a request of this HTTP method."""
-    return token.scope == Scope.READ and method in {"GET", "HEAD", "OPTIONS"}
+    return token.scope == Scope.ACT or (token.scope == Scope.READ and method in {"GET", "HEAD", "OPTIONS"})

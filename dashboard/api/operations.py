@@ -16,7 +16,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard import access, clusters, errors
-from dashboard.api import answers, gpus, reference, stream
+from dashboard.api import actions, answers, gpus, reference, stream
 from dashboard.api.answers import Refused, described, head, page, published
 from dashboard.api.parameters import Cluster, Part
 from fleet.domain.changes import waits
@@ -63,6 +63,7 @@ api = Api(
     auth=[Session(), Token()],
 )
 api.add_router("", gpus.router)
+api.add_router("", actions.router)
 
 
 class NodesWanted(Part):
@@ -215,6 +216,11 @@ def docs(request: HttpRequest) -> HttpResponse:
 @api.exception_handler(Refused)
 def _refused(_request: HttpRequest, refused: Refused) -> HttpResponse:
     return errors.problem(refused.status, refused.detail, headers=refused.headers)
+
+
+@api.exception_handler(actions.Problem)
+def _not_done(_request: HttpRequest, problem: actions.Problem) -> HttpResponse:
+    return problem.response()
 
 
 @api.exception_handler(ValidationError)

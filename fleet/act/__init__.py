@@ -25,6 +25,7 @@ from fleet.domain.guards import Waiver
 from fleet.domain.losses import Draft
 from fleet.domain.plans import ENDED, ActionState, Check, LaneState, Plan, StepState
 from fleet.models import Action, ActionLane, ActionStep
+from fleet.ports import PortError
 
 __all__ = ["ACTIONS", "Actor", "Refused", "Site", "Waiver", "approve", "confirm", "plan_of", "propose", "stop"]
 
@@ -43,8 +44,8 @@ class Refused(Exception):  # noqa: N818 -- it is an answer, not an accident
 
 
 def propose(site: Site, kind: str, target: str, reason: str, actor: Actor, now: Clock = time.time) -> Action:
-    """Compute a plan on fresh facts and keep it, whether or not anything blocks it. Raises Refused (no such kind, no reason) and
-    PortError (the cluster cannot be read)."""
+    """Compute a plan on fresh facts and keep it, whether or not anything blocks it. Raises Refused: no such kind, no reason, or
+    the cluster cannot be read."""
     if kind not in ACTIONS:
         raise Refused("unknown-kind", kind=kind)
     reason = reason.strip()
@@ -52,7 +53,7 @@ def propose(site: Site, kind: str, target: str, reason: str, actor: Actor, now: 
         raise Refused("no-reason")
     if len(reason) > LONGEST_REASON:
         raise Refused("long-reason", most=LONGEST_REASON)
-    facts = collect(site, kind, target, actor, now)
+    facts = _collected(site, kind, target, actor, now)
     plan = actions.plan(facts, reason)
     pool, zone, rack = actions.where(facts)
     with transaction.atomic():
@@ -98,7 +99,7 @@ def confirm(
 ) -> Action:
     """Authorise what was shown: the same plan, the target's name typed where pods have to go, and every guard passed again on
     fresh facts or waived. `waivers`: reason by `Check.key`, each lifted by this actor, if their role may. Where policy asks for
-    a second person, this is the first one. Raises Refused and PortError."""
+    a second person, this is the first one. Raises Refused."""
     _still_proposed(action, now())
     if action.confirmed_by:
         raise Refused("waits-for-second", by=action.confirmed_by)
@@ -242,7 +243,7 @@ def _still_proposed(action: Action, now: float) -> None:
 def _check_again(site: Site, action: Action, waivers: list[Waiver], actor: Actor, now: Clock) -> Facts:
     """All guards on fresh facts. What has changed since the plan was shown is refused, with the new checks: what somebody typed a
     name under has to be what happens."""
-    facts = collect(site, action.kind, action.target, actor, now)
+    facts = _collected(site, action.kind, action.target, actor, now)
     plan = actions.plan(facts, action.reason)
     blocks = guards.standing(plan.checks, waivers)
     if blocks:
@@ -300,6 +301,13 @@ def _begin(
             )
             for n, pod in enumerate(pod for pod in plan.loss.pods if pod.evicted)
         )
+
+
+def _collected(site: Site, kind: str, target: str, actor: Actor, now: Clock) -> Facts:
+    try:
+        return collect(site, kind, target, actor, now)
+    except PortError as error:
+        raise Refused("cluster-away", message=str(error)[:300]) from error
 
 
 def _loss(plan: Plan) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from dashboard import access, accounts, tokens
-from dashboard.models import ApiToken
+from dashboard.models import ApiToken, Scope
 
 LONGEST_DAYS = 3650
+SCOPES = {Scope.READ: "reading", Scope.ACT: "reading and acting"}
 
 
 class Command(BaseCommand):
@@ -21,6 +22,10 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="command line", help="what it is for (default: %(default)s)")
         parser.add_argument("--days", type=int, default=90, help="how long it lives (default: %(default)s)")
         parser.add_argument("--cluster", default="", help="only this cluster (default: every one that USER may see)")
+        scopes = ("read", "act")
+        parser.add_argument(
+            "--scope", choices=scopes, default="read", help="act: also change what USER's role may change"
+        )
         parser.add_argument("--list", action="store_true", help="list tokens, of USER or of everybody, instead")
         parser.add_argument("--revoke", type=int, metavar="ID", help="end the token with this number instead")
 
@@ -30,9 +35,9 @@ class Command(BaseCommand):
         elif options["list"]:
             self._list(options["user"])
         else:
-            self._issue(options["user"], options["name"], options["days"], options["cluster"])
+            self._issue(options["user"], options["name"], options["days"], options["cluster"], Scope(options["scope"]))
 
-    def _issue(self, name: str | None, purpose: str, days: int, cluster: str) -> None:
+    def _issue(self, name: str | None, purpose: str, days: int, cluster: str, scope: Scope) -> None:
         if name is None:
             raise CommandError("name the account that the token acts as: manage.py token USER")
         if not 1 <= days <= LONGEST_DAYS:
@@ -47,8 +52,10 @@ class Command(BaseCommand):
             raise CommandError(
                 f"the account {name} is disabled or has no role{where}, so a token of it could do nothing"
             )
-        text, token = tokens.issue(user, purpose, days, cluster=cluster)
-        self.stderr.write(f"Token {token.pk} of {name} ({role}), good for reading until {token.expires_at:%Y-%m-%d}:")
+        text, token = tokens.issue(user, purpose, days, cluster=cluster, scope=scope)
+        self.stderr.write(
+            f"Token {token.pk} of {name} ({role}), good for {SCOPES[scope]} until {token.expires_at:%Y-%m-%d}:"
+        )
         self.stdout.write(text)
 
     def _revoke(self, pk: int) -> None:

@@ -1,0 +1,144 @@
+"""Plans and actions over the API: who may, what is refused and why, and how an action goes."""
+
+import json
+
+import pytest
+from django.test import Client
+
+from dashboard import tokens
+from dashboard.models import Scope
+from fleet import wiring
+from fleet.act import running
+from fleet.models import Action
+from fleet.simulation.rehearsal import Rehearsal, serving
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with serving(Rehearsal(nodes=24, pace=0)) as found:
+        yield found
+
+
+@pytest.fixture
+def watched(cluster, settings):
+    settings.VIGIE_KUBECONFIG = str(cluster.kubeconfig)
+    settings.VIGIE_CONTEXTS = ()
+    settings.VIGIE_ACTIONS = frozenset({"rehearsal"})
+    wiring.site.cache_clear()
+    yield cluster
+    wiring.site("rehearsal").cluster.close()
+    wiring.site.cache_clear()
+
+
+@pytest.fixture
+def program(people, watched):
+    """A program with a token of this account."""
+
+    def made(name: str, scope: Scope = Scope.ACT) -> Client:
+        text, _ = tokens.issue(people[name], "test", 1, scope=scope)
+        return Client(headers={"authorization": f"Bearer {text}"})
+
+    return made
+
+
+def post(client: Client, path: str, body: object, **headers: str):
+    return client.post(f"/api/v1/{path}", json.dumps(body), content_type="application/json", headers=headers)
+
+
+CORDON = {"kind": "cordon", "target": "node-02", "reason": "row remap"}
+
+
+def test_a_plan_its_confirmation_and_its_end(program):
+    olga = program("operator")
+    answer = post(olga, "plans", CORDON)
+    assert answer.status_code == 201
+    plan = answer.json()
+    assert {"id", "digest", "expires_at", "loss", "checks", "steps", "kubectl"} <= plan.keys()
+    assert {"guard", "outcome", "reason", "evidence", "remedy", "waivable_by"} <= plan["checks"][0].keys()
+    assert olga.get(f"/api/v1/plans/{plan['id']}").json() == plan
+    confirmed = post(olga, f"plans/{plan['id']}/confirm", {"digest": plan["digest"]})
+    assert (confirmed.status_code, confirmed.json()["state"]) == (200, "confirmed")
+    running.run(wiring.site("rehearsal"), plan["id"], wiring.stopping)
+    shown = program("viewer", Scope.READ).get(f"/api/v1/actions/{plan['id']}").json()
+    assert (shown["state"], shown["steps"][0]["state"]) == ("succeeded", "done")
+    told = olga.get(f"/api/v1/audit?action={plan['id']}").json()["items"]
+    assert [entry["what"] for entry in reversed(told)][:3] == ["proposed", "confirmed", "began"]
+    assert {entry["actor"] for entry in told} == {"operator", "vigie"}
+    listed = olga.get("/api/v1/actions?target=node-02").json()["items"]
+    assert [item["id"] for item in listed] == [plan["id"]]
+
+
+@pytest.mark.parametrize(
+    ("who", "scope", "status"),
+    [("viewer", Scope.ACT, 403), ("operator", Scope.READ, 403), ("nobody", Scope.ACT, 403)],
+)
+def test_who_may_not_propose(program, who, scope, status):
+    assert post(program(who, scope), "plans", CORDON).status_code == status
+    assert not Action.objects.exists()
+
+
+def test_a_browsers_session_changes_nothing_over_the_api(as_person, watched):
+    assert post(as_person("operator"), "plans", CORDON).status_code == 401
+
+
+def test_an_operator_of_another_cluster_may_not(program, people):
+    from django.contrib.auth.models import Group
+
+    people["nobody"].groups.add(Group.objects.get_or_create(name="operator:elsewhere")[0])
+    people["nobody"].groups.add(Group.objects.get_or_create(name="viewer:rehearsal")[0])
+    answer = post(program("nobody"), "plans", CORDON)
+    assert answer.status_code == 403
+    assert not Action.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({**CORDON, "kind": "reboot"}, 422),
+        ({**CORDON, "reason": ""}, 422),
+        ({**CORDON, "options": {"force": "true"}}, 422),
+        ({**CORDON, "cluster": "elsewhere"}, 404),
+        ({"kind": "cordon"}, 422),
+    ],
+)
+def test_what_is_no_plan(program, body, status):
+    answer = post(program("operator"), "plans", body)
+    assert answer.status_code == status
+    assert answer["content-type"] == "application/problem+json"
+
+
+def test_a_refusal_names_the_checks_and_the_way_out(program):
+    olga = program("operator")
+    plan = post(olga, "plans", {**CORDON, "kind": "drain", "target": "node-77"}).json()
+    answer = post(olga, f"plans/{plan['id']}/confirm", {"digest": plan["digest"], "typed": "node-77"})
+    assert (answer.status_code, answer.json()["why"]) == (409, "blocked")
+    check = next(check for check in answer.json()["checks"] if check["guard"] == "target-known")
+    assert check["remedy"] == "check-name"
+    wrong = post(olga, f"plans/{plan['id']}/confirm", {"digest": "0", "typed": "node-77"})
+    assert (wrong.status_code, wrong.json()["why"]) == (409, "other-plan")
+
+
+def test_somebody_at_a_console_is_recorded_as_such(program):
+    answer = post(program("operator"), "plans", CORDON, **{"vigie-console-user": "night shift"})
+    action = Action.objects.get(pk=answer.json()["id"])
+    assert (action.proposed_by, action.proposed_via) == ("operator as night shift", "console")
+
+
+def test_a_stop_and_an_action_that_is_not_there(program):
+    olga = program("operator")
+    plan = post(olga, "plans", CORDON).json()
+    assert post(olga, f"actions/{plan['id']}/stop", {}).json()["state"] == "refused"
+    assert post(olga, f"actions/{plan['id']}/stop", {}).status_code == 409
+    assert post(olga, "actions/99999/stop", {}).status_code == 404
+    assert olga.get("/api/v1/actions/99999").status_code == 404
+
+
+def test_an_end_is_the_end_of_its_events(program):
+    olga = program("operator")
+    plan = post(olga, "plans", CORDON).json()
+    post(olga, f"actions/{plan['id']}/stop", {})
+    events = b"".join(olga.get(f"/api/v1/actions/{plan['id']}/events"))
+    assert events.startswith(b"event: action\ndata: ")
+    assert events.count(b"event: ") == 1
