@@ -27,6 +27,14 @@ def names(variable: str, default: str = "") -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
+def one_of(variable: str, default: str, *others: str) -> str:
+    """A variable with a few values. Raises ImproperlyConfigured."""
+    value = os.environ.get(variable) or default
+    if value not in {default, *others}:
+        raise ImproperlyConfigured(f"{variable} is {value!r}; it can be {', '.join((default, *others))}")
+    return value
+
+
 def home() -> Path:
     """The directory of all state, private to the account that runs Vigie."""
     path = Path(os.environ.get("VIGIE_HOME") or running.STATE).expanduser().resolve()
@@ -119,6 +127,8 @@ VIGIE_ACTIONS = frozenset(names("VIGIE_ACTIONS"))  # clusters that may be change
 VIGIE_POLICIES = os.environ.get("VIGIE_POLICIES", "")  # a TOML file: limits, windows, freezes, second persons
 VIGIE_AGENT_ACCOUNT = os.environ.get("VIGIE_AGENT_ACCOUNT", "vigie:vigie-agent")  # whose tokens may hand in readings
 VIGIE_READING_TOKENS = os.environ.get("VIGIE_READING_TOKENS", "")  # a file of tokens that nodes were given by hand
+# How dcgm-exporter's pods are scraped: not at all, through the API server's proxy, or at their own addresses.
+VIGIE_DCGM = one_of("VIGIE_DCGM", "off", "proxy", "direct")
 VIGIE_XID_OVERRIDES = os.environ.get("VIGIE_XID_OVERRIDES", "")  # a TOML file: what this site thinks of an Xid
 VIGIE_REDIS_URL = os.environ.get("REDIS_URL", "")  # empty: everything in this process's memory
 VIGIE_SECURE = os.environ.get("VIGIE_SECURE", "") == "1"

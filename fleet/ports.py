@@ -6,9 +6,12 @@ Owns the vocabulary between the stories (`observe`, `act`) and the adapters. Mus
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from fleet.domain import draining
 from fleet.domain.callers import Review
 from fleet.domain.facts import Permission, Right
+from fleet.domain.gpus import Reading
 from fleet.domain.kube import Event, Kind
 from fleet.domain.objects import Budget, Node, Object, Service
 from fleet.domain.specs import Claim, FullPod, Storage
@@ -109,6 +112,27 @@ class Changer(Protocol):
 
     def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
         """A pod's answer to GET, through the API server's proxy, at most 1 MiB within 2 s."""
+
+
+class Exporter(Struct, frozen=True):
+    """A pod that measures the GPUs of its node for whoever asks. `start`: another one with each start of its container."""
+
+    node: str
+    namespace: str
+    pod: str
+    start: str
+    address: str  # "" while it has none
+    port: int
+
+
+class Exporters(Protocol):
+    """The GPU exporters of one cluster. Every method raises PortError."""
+
+    def find(self) -> tuple[Exporter, ...]:
+        """Those that run, one of each node."""
+
+    def read(self, exporter: Exporter, boot_id: str) -> Reading:
+        """What it says of its node, within 5 s. A page that says nothing about GPUs is a reading that says so."""
 
 
 class TokenReviews(Protocol):

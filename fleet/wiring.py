@@ -20,7 +20,7 @@ from fleet.domain import xid
 from fleet.domain.picture import Snapshot
 from fleet.domain.policies import Policy, PolicyError, policy
 from fleet.live import PictureError
-from fleet.ports import Changer, Cluster, TokenReviews
+from fleet.ports import Changer, Cluster, Exporters, TokenReviews
 from fleet.recognition import Recognition
 
 IN_CLUSTER = "in-cluster"  # in place of a kubeconfig's path: the service account of this pod
@@ -75,7 +75,7 @@ def site(name: str) -> Site:
     from fleet.adapters.cluster_kubernetes import KubernetesCluster
     from fleet.adapters.reviews_kubernetes import KubernetesReviews
 
-    kubeconfig = None if settings.VIGIE_KUBECONFIG == IN_CLUSTER else settings.VIGIE_KUBECONFIG
+    kubeconfig = _kubeconfig()
     cluster, reviews = KubernetesCluster(name, kubeconfig), KubernetesReviews(name, kubeconfig)
     changer = KubernetesChanges(cluster.server)
     return Site(name, cluster, reviews, changer, name in settings.VIGIE_ACTIONS, policies())
@@ -92,6 +92,21 @@ def policies() -> Policy:
         raise ImproperlyConfigured(f"cannot read VIGIE_POLICIES: {error.strerror}") from None
     except (PolicyError, UnicodeDecodeError) as error:
         raise ImproperlyConfigured(f"VIGIE_POLICIES {settings.VIGIE_POLICIES}: {error}") from None
+
+
+def scrapes() -> bool:
+    """Whether this site wants its GPU exporters scraped."""
+    return bool(settings.VIGIE_DCGM != "off")
+
+
+@functools.cache
+def exporters(name: str) -> Exporters:
+    """The GPU exporters of cluster `name`, reached as the settings say. Raises LookupError as `site` does."""
+    if name not in sites():
+        raise LookupError(f"no cluster {name!r} is configured")
+    from fleet.adapters.exporters_kubernetes import KubernetesExporters
+
+    return KubernetesExporters(name, _kubeconfig(), direct=settings.VIGIE_DCGM == "direct")
 
 
 @functools.cache
@@ -112,6 +127,11 @@ def catalogue() -> xid.Catalogue:
         raise ImproperlyConfigured(f"cannot read VIGIE_XID_OVERRIDES: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as error:
         raise ImproperlyConfigured(f"VIGIE_XID_OVERRIDES: {error}") from None
+
+
+def _kubeconfig() -> str | None:
+    """None: the service account of this pod."""
+    return None if settings.VIGIE_KUBECONFIG == IN_CLUSTER else settings.VIGIE_KUBECONFIG
 
 
 def _contexts(path: str) -> list[str]:

@@ -26,6 +26,7 @@ from fleet.domain.kube import Event, Kind, Status
 from fleet.ports import PortError, Stopping
 
 LONGEST_ERROR_BYTES = 64 * 1024
+PIECE_BYTES = 64 * 1024
 JSON = "application/json"
 
 
@@ -97,16 +98,19 @@ class ApiServer:
         most_bytes: int | None = None,
     ) -> bytes:
         """The body of a successful answer; `within_s` bounds connecting and waiting together. Raises PortError, also for one of
-        more than `most_bytes`."""
+        more than `most_bytes`, or one that did not come whole within `within_s`."""
+        began_at = time.monotonic()
         response = self._get(path, query or {}, Timeout(total=within_s) if within_s else self._timeout())
         try:
+            if most_bytes is not None and within_s is not None:
+                return bounded(response, began_at + within_s, most_bytes)
             body: bytes = response.read() if most_bytes is None else response.read(most_bytes + 1)
         except BREAKS as error:
             raise broken(error) from None
         finally:
             response.release_conn() if most_bytes is None else response.close()
         if most_bytes is not None and len(body) > most_bytes:
-            raise PortError("the answer is too long", retryable=False, reason="too-long")
+            raise _too_long()
         return body
 
     def watch(self, path: str, query: Mapping[str, str], silence_s: float) -> Any:
@@ -220,6 +224,27 @@ class ApiServer:
         api.user_agent = "vigie"
         api.rest_client.pool_manager.pool_classes_by_scheme = _pools(self._sockets)
         return api
+
+
+def bounded(response: Any, until: float, most_bytes: int) -> bytes:
+    """A whole body: urllib3's own deadline begins anew with every piece, so one that drips would never end. `until`: of the
+    monotonic clock. Raises PortError, and what a connection raises."""
+    wire, body = getattr(response.connection, "wire", None), bytearray()  # whoever has it all has closed or given it back
+    while True:
+        if (left_s := until - time.monotonic()) <= 0:
+            raise PortError("the answer did not come whole in time", retryable=True, reason="silent")
+        if wire is not None and wire.fileno() >= 0:
+            wire.settimeout(left_s)
+        piece = response.read1(PIECE_BYTES)
+        if not piece:
+            return bytes(body)
+        body += piece
+        if len(body) > most_bytes:
+            raise _too_long()
+
+
+def _too_long() -> PortError:
+    return PortError("the answer is too long", retryable=False, reason="too-long")
 
 
 def _refused(response: Any) -> PortError:

@@ -1,4 +1,4 @@
-"""Celery tasks of queue `readings`: one slice of taking readings in per message, rounds over exporters, and the keeping of history.
+"""Celery tasks of queue `readings`: slices of taking readings in, rounds over exporters, and the keeping of history.
 
 Owns how they start and go on. Must not know what a reading means (`fleet.observe` does).
 """

@@ -175,7 +175,7 @@ def test_a_cluster_that_hangs_slows_no_other(clusters, settings):
 def test_queues_and_schedule_fit_together(clusters):
     assert {"watch", "readings"} <= set(celery.QUEUES)
     assert celery.QUEUES["watch"].threads() == 3, "one per cluster, and one"
-    for entry in celery.SCHEDULE.values():
+    for entry in (celery.SCHEDULE | celery.SCRAPES).values():
         assert entry["options"]["expires"] <= entry["schedule"], "nothing piles up"
     worker = celery.embedded_worker("watch")
     assert (worker.concurrency, worker.prefetch_multiplier) == (3, 1)
@@ -196,7 +196,10 @@ def test_a_worker_can_run_the_tasks_of_its_own_queue_alone(queue):
     module = celery.QUEUES[queue].tasks
     expected = {
         "watch": [f"{module}.watch_cluster", f"{module}.watch_clusters"],
-        "readings": [f"{module}.{name}" for name in ("ingest_all", "ingest_readings", "keep_history")],
+        "readings": [
+            f"{module}.{name}"
+            for name in ("ingest_all", "ingest_readings", "keep_history", "scrape_all", "scrape_exporters")
+        ],
     }
     assert json.loads(out.splitlines()[-1]) == expected[queue]
 
