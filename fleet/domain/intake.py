@@ -185,7 +185,9 @@ def _presence(docket: Docket, rule: str, hit: Hit, visit: Visit) -> None:
         rule, hit = visit.planned, Hit(DeviceState.UNKNOWN, GpuAction.NONE, "")
     worse = known(hit.state)
     docket.close("cleared", lambda f: f.rule in PRESENCE and f.rule != rule and (worse or not known(f.state)))
-    docket.saw(rule, "kubernetes" if visit.planned else visit.source, hit)
+    before = docket.open.get((rule, ""))
+    if worse or before is None or not known(before.state):
+        docket.saw(rule, "kubernetes" if visit.planned else visit.source, hit)
 
 
 def _without_measurements(

@@ -232,8 +232,7 @@ def recovery_action(look: Look) -> Told:
     if code == 0:
         return None
     state, action = xid.recovery(int(code))
-    soft = action == GpuAction.DRAIN_PEERS
-    return Hit(state, action, f"recovery_action = {code}", (("code", code),), soft)
+    return Hit(state, action, f"recovery_action = {code}", (("code", code),))
 
 
 def configuration_pending(look: Look) -> Told:

@@ -144,6 +144,15 @@ def test_a_reboot_closes_each_of_them():
     }
 
 
+def test_the_ledger_has_what_a_finding_is_made_of():
+    told = Told()
+    told.reads(lines=[xid_line(2, "95, pid=1, name=x, Uncontained"), xid_line(2, LOST_LINE)])
+    row = told.of(2)[-1]
+    assert (row.reason, row.to_state, row.evidence["state"]) == ("xid-95", "lost", "reset-required")
+    assert (row.evidence["source"], row.evidence["index"], row.evidence["pci"]) == ("kernel-log", 2, pci(2))
+    assert (row.evidence["text"], row.evidence["since_at"]) == (told.row(2).findings[1].evidence, told.now)
+
+
 @pytest.mark.parametrize("restarted", ["energy_j", "ecc_corrected", "ecc_uncorrected"])
 def test_counters_that_start_anew_tell_of_a_reset(restarted):
     told = Told()
@@ -280,6 +289,16 @@ def test_a_driver_that_lists_none_says_nothing_of_the_gpus():
     told.reads(())
     assert told.states() == ["unknown"] * 8
     assert told.last.standing.known == 8
+
+
+def test_one_that_was_lost_stays_lost_when_the_driver_lists_none():
+    told = Told()
+    told.reads()
+    told.reads(eight()[:7])
+    seen_at = told.now
+    told.reads(())
+    assert told.states() == ["unknown"] * 7 + ["lost"]
+    assert told.row(7).findings[0].seen_at == seen_at
 
 
 def test_a_gpu_that_is_missing_for_a_week_is_no_longer_ours():
