@@ -2,11 +2,13 @@
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from dashboard import access, accounts, urls
+from dashboard import access, accounts, tokens, urls
 from dashboard.access import PUBLIC, Role
+from dashboard.models import Scope
 from tests.dashboard.handshakes import Handshake
 
 pytestmark = pytest.mark.db
@@ -45,6 +47,15 @@ TABLE = {
     "api-v1:gpu-history": (Role.VIEWER, "GET", "/api/v1/gpus/GPU-01/history"),
     "api-v1:transitions": (Role.VIEWER, "GET", "/api/v1/transitions"),
     "api-v1:availability": (Role.VIEWER, "GET", "/api/v1/availability"),
+    "api-v1:plans": (Role.OPERATOR, "POST", "/api/v1/plans"),
+    "api-v1:plan": (Role.VIEWER, "GET", "/api/v1/plans/1"),
+    "api-v1:plan-confirm": (Role.OPERATOR, "POST", "/api/v1/plans/1/confirm"),
+    "api-v1:plan-approve": (Role.APPROVER, "POST", "/api/v1/plans/1/approve"),
+    "api-v1:actions": (Role.VIEWER, "GET", "/api/v1/actions"),
+    "api-v1:action": (Role.VIEWER, "GET", "/api/v1/actions/1"),
+    "api-v1:action-events": (Role.VIEWER, "GET", "/api/v1/actions/1/events"),
+    "api-v1:action-stop": (Role.OPERATOR, "POST", "/api/v1/actions/1/stop"),
+    "api-v1:audit": (Role.VIEWER, "GET", "/api/v1/audit"),
     "api-v1:events": (Role.VIEWER, "GET", "/api/v1/events"),
     "api-v1:docs": (Role.VIEWER, "GET", "/api/v1/docs"),
     "api-v1:openapi-json": (Role.VIEWER, "GET", "/api/v1/openapi.json"),
@@ -52,6 +63,8 @@ TABLE = {
     "socket": (Role.VIEWER, "WEBSOCKET", "/ws/"),
     "wall-socket": (Role.VIEWER, "WEBSOCKET", "/wall/ws/"),
 }
+# What changes something over the API takes a token; a session is refused, whoever has it.
+BY_TOKEN = {"api-v1:plans", "api-v1:plan-confirm", "api-v1:plan-approve", "api-v1:action-stop"}
 PEOPLE = (None, "nobody", *Role)
 ROLE_OF = {None: None, "nobody": None, **{role.value: role for role in Role}}
 
@@ -75,10 +88,15 @@ def test_every_address_and_socket_is_in_both_tables():
 
 @pytest.mark.parametrize("person", PEOPLE)
 @pytest.mark.parametrize("name", [name for name, entry in TABLE.items() if entry[1] != "WEBSOCKET"])
-def test_address_by_role(name, person, as_person, writer, settings):
+def test_address_by_role(name, person, people, as_person, writer, settings):
     settings.VIGIE_METRICS_FROM = ()
     least, method, path = TABLE[name]
-    response = as_person(person).generic(method, path.format(cluster=writer.cluster))
+    client = as_person(person)
+    if name in BY_TOKEN and person is not None:
+        assert client.generic(method, path).status_code in {401, 403}
+        text, _ = tokens.issue(people[person], "test", 1, scope=Scope.ACT)
+        client = Client(headers={"authorization": f"Bearer {text}"})
+    response = client.generic(method, path.format(cluster=writer.cluster))
     role = ROLE_OF[person]
     if least == PUBLIC or (role is not None and role.includes(least)):
         assert response.status_code not in {401, 403}
