@@ -139,7 +139,7 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "card": fleet_panel.card(row),
             "hardware": node_panel.hardware(row),
             "tables": node_panel.tables(row, pods) | records_panel.tables(labels, happened),
-            "label_counts": records_panel.label_counts(labels),
+            "label_count": records_panel.label_count(labels),
             "pod_counts": node_panel.pod_counts(pod for _, pod in pods),
             "counts": fleet_panel.counts(row),
             "facts": node_panel.facts(row),

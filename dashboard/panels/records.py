@@ -3,7 +3,7 @@
 Owns what the Node page shows of them and in which order. Must not hold wording (node_patterns.py) or decide which are kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Text, Value, say
@@ -16,13 +16,14 @@ EVENTS = (
     Column("times", "num"),
     Column("last", "num"),
 )
-LABELS = (Column("label", small=True), Column("value", "all"))
+LABELS = (Column("label"), Column("value", "all"))
 
 
 def tables(labels: LabelsRow, happened: Mapping[str, EventRow]) -> dict[str, Table]:
     return {
         "events": Table("events", EVENTS, events(happened)),
-        "labels": Table("labels", LABELS, label_rows(labels)),
+        "annotations": Table("annotations", LABELS, texts(labels.annotations)),
+        "labels": Table("labels", LABELS, texts(labels.labels)),
     }
 
 
@@ -43,19 +44,10 @@ def _event(key: str, row: EventRow) -> Row:
     return Row(key, "warn" if row.type == "Warning" else "", cells, {"event": about, "message": row.source}, nil=nil)
 
 
-def label_rows(row: LabelsRow) -> list[Row]:
-    """Annotations first: somebody wrote them for people."""
-    told = [("annotation", *one) for one in row.annotations] + [("label", *one) for one in row.labels]
-    return [_label(kind, name, value) for kind, name, value in told]
+def texts(found: Iterable[tuple[str, str]]) -> list[Row]:
+    """Labels or annotations, in their order."""
+    return [Row(name, "", {"label": name, "value": value or say("labels.empty")}, {}) for name, value in found]
 
 
-def _label(kind: str, name: str, value: str) -> Row:
-    cells: dict[str, Value] = {"label": name, "value": value or say("labels.empty")}
-    return Row(f"{kind}:{name}", "", cells, {"label": say("labels.annotation") if kind == "annotation" else ""})
-
-
-def label_counts(row: LabelsRow) -> Text:
-    return (
-        say("labels.labels", n=len(row.labels)),
-        say("labels.annotations", n=len(row.annotations)) if row.annotations else "",
-    )
+def label_count(row: LabelsRow) -> Text:
+    return say("labels.labels", n=len(row.labels))

@@ -95,8 +95,9 @@ class Occurrences:
 
 
 def newest(rows: Mapping[str, EventRow]) -> list[str]:
-    """Keys in the order in which people read them; events without a time come last."""
-    return sorted(rows, key=lambda key: (-(rows[key].last_at or 0.0), key))
+    """Keys in the order in which people read them; events without a time come last. Within a second the name decides, which ends
+    with the nanosecond of the first time."""
+    return sorted(sorted(rows, reverse=True), key=lambda key: -(rows[key].last_at or 0.0))
 
 
 def _kept(found: Occurrence) -> _Kept | None:

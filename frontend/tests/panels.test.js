@@ -107,8 +107,12 @@ function nodeSaid({ tables, node: name }, told) {
     tables: Object.fromEntries(Object.entries({
       resources: node.resources(row), slots: node.slots(row, here), pods: node.pods(here), conditions: node.conditions(row),
     }).map(([name, found]) => [name, rowsSaid(found, told)])),
-    records: { events: rowsSaid(records.events(happened), told), labels: rowsSaid(records.labelRows(labels), told) },
-    label_counts: told(records.labelCounts(labels)),
+    records: {
+      events: rowsSaid(records.events(happened), told),
+      annotations: rowsSaid(records.texts(labels.annotations), told),
+      labels: rowsSaid(records.texts(labels.labels), told),
+    },
+    label_count: told(records.labelCount(labels)),
     gpus: gpusSaid(tables, row, told),
     facts: all(node.facts(row)),
   };

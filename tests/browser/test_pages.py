@@ -152,7 +152,9 @@ def test_the_node_page_follows_its_events_and_labels(visit, shown):
     expect(events.nth(0)).to_contain_text("Readiness probe failed")
     expect(labels.nth(0)).to_be_hidden()
     page.locator(".folded summary").click()
-    expect(labels.nth(0)).to_contain_text("GPU 5 waits for a row remap")
+    expect(labels.nth(0)).to_contain_text("beta.kubernetes.io/arch")
+    annotations = page.locator("[data-live-rows=annotations]")
+    expect(annotations).to_contain_text("GPU 5 waits for a row remap")
     before = shown.snapshot
     started = EventRow(
         "node-07", "Pod", "ml", "new-0", "Normal", "Pulled", "<b>Image</b> is here", 1, time.time(), "kubelet"
@@ -166,6 +168,7 @@ def test_the_node_page_follows_its_events_and_labels(visit, shown):
     expect(labels).to_have_count(1)
     expect(labels).to_contain_text("r" * 63)
     expect(page.locator("[data-live-told=labels]")).to_have_text("1 label")
+    expect(annotations).to_be_hidden()
     shown.show(demo.replaced(shown.snapshot, events={"ml/new-1.1": elsewhere}))
     expect(page.get_by_text("No event that Vigie can read.")).to_be_visible()
 

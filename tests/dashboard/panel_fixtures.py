@@ -291,7 +291,7 @@ def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "pod_counts": [told(text) for text in node.pod_counts(pod for _, pod in pods)],
         "tables": {key: [row_said(r) for r in table.rows] for key, table in node.tables(row, pods).items()},
         "records": {key: [row_said(r) for r in table.rows] for key, table in records.tables(labels, happened).items()},
-        "label_counts": told(records.label_counts(labels)),
+        "label_count": told(records.label_count(labels)),
         "gpus": gpus_said(snapshot, row),
         "facts": {fact.id: told(fact.words) for fact in node.facts(row)},
     }

@@ -4,7 +4,7 @@
  */
 import { gpus } from "../panels/gpus.js";
 import { conditions, pods, resources, slots } from "../panels/node.js";
-import { events, labelRows } from "../panels/records.js";
+import { events, texts } from "../panels/records.js";
 import * as waiting from "../panels/waiting.js";
 import * as workloads from "../panels/workloads.js";
 import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
@@ -21,7 +21,8 @@ const ROWS = {
   pods: (tables) => pods(tables.pods),
   conditions: ({ nodes }, name) => (nodes[name] ? conditions(nodes[name]) : null),
   events: (tables) => events(tables.events),
-  labels: ({ labels }, name) => (labels[name] ? labelRows(labels[name]) : null),
+  annotations: ({ labels }, name) => (labels[name] ? texts(labels[name].annotations) : null),
+  labels: ({ labels }, name) => (labels[name] ? texts(labels[name].labels) : null),
   workloads: (tables) => workloads.rows(tables.workloads, workloads.choice(new URLSearchParams(location.search))),
   waiting: (tables) => waiting.rows(tables.pods, tables.nodes),
 };

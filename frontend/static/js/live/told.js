@@ -2,7 +2,7 @@
  * A sentence beside a heading that follows the picture: each is one function of the rows.
  */
 import { podCounts } from "../panels/node.js";
-import { labelCounts } from "../panels/records.js";
+import { labelCount } from "../panels/records.js";
 import * as waiting from "../panels/waiting.js";
 import * as workloads from "../panels/workloads.js";
 import { write } from "./patch.js";
@@ -14,7 +14,7 @@ import { write } from "./patch.js";
 const TOLD = {
   people: ({ pods }) => podCounts(Object.values(pods))[0],
   own: ({ pods }) => podCounts(Object.values(pods))[1],
-  labels: ({ labels }) => labelCounts(Object.values(labels)[0] ?? { labels: [], annotations: [] }),
+  labels: ({ labels }) => labelCount(Object.values(labels)[0] ?? { labels: [], annotations: [] }),
   workloads: (tables) => workloads.counts(tables.workloads, workloads.choice(new URLSearchParams(location.search))),
   waiting: ({ pods }) => waiting.counts(pods),
 };

@@ -15,7 +15,7 @@ import { say } from "../words.js";
  */
 export function events(happened) {
   return Object.entries(happened)
-    .sort(([a, one], [b, two]) => (two.last_at ?? 0) - (one.last_at ?? 0) || (a < b ? -1 : 1))
+    .sort(([a, one], [b, two]) => (two.last_at ?? 0) - (one.last_at ?? 0) || (a < b ? 1 : -1))
     .map(([key, row]) => {
       const cells = {
         event: row.reason, message: row.message || "–", times: row.count, last: row.last_at === null ? null : { age: row.last_at },
@@ -28,24 +28,18 @@ export function events(happened) {
 }
 
 /**
- * @param {LabelsRow} row
+ * Labels or annotations, in their order.
+ * @param {[string, string][]} found
  * @returns {Row[]}
  */
-export function labelRows(row) {
-  const make = (/** @type {string} */ kind) => (/** @type {[string, string]} */ [name, value]) => ({
-    key: `${kind}:${name}`,
-    level: "",
-    cells: { label: name, value: value || say("labels.empty") },
-    small: { label: kind === "annotation" ? say("labels.annotation") : "" },
-  });
-  return [...row.annotations.map(make("annotation")), ...row.labels.map(make("label"))];
+export function texts(found) {
+  return found.map(([name, value]) => ({ key: name, level: "", cells: { label: name, value: value || say("labels.empty") }, small: {} }));
 }
 
 /**
  * @param {LabelsRow} row
  * @returns {Text}
  */
-export function labelCounts(row) {
-  const count = say("labels.labels", { n: row.labels.length });
-  return [count, row.annotations.length ? say("labels.annotations", { n: row.annotations.length }) : ""];
+export function labelCount(row) {
+  return say("labels.labels", { n: row.labels.length });
 }
