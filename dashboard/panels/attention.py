@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.panels.fleet import GLYPHS
+from dashboard.panels.gpu_concern_patterns import GPUS, WHOLE
+from dashboard.panels.gpus import rule
 from dashboard.panels.order import natural
 from dashboard.panels.words import Text, say
 from fleet.domain.attention import Concern
@@ -71,6 +73,8 @@ def title(row: AttentionRow, facts: Facts) -> Text:
         Concern.WORKLOAD_STARTING: _count(facts, "desired") - _count(facts, "available"),
         Concern.PODS_WAITING: _count(facts, "pods"),
     }
+    of_gpus = (*map(Concern, GPUS), Concern.GPU_UNHELD_USE, Concern.GPU_IDLE_HELD)
+    counts |= dict.fromkeys(of_gpus, _count(facts, "count"))
     kind = Concern(row.kind)
     if kind is Concern.PODS_WAITING and row.subject.count("/") == 1:
         return say("attention.pod-waiting", name=_name(row.subject))
@@ -136,9 +140,29 @@ def _cordoned(_row: AttentionRow, facts: Facts) -> Text:
     return say("evidence.cordoned", who=who, closed=say("evidence.closed", n=_count(facts, "free")), held=_held(facts))
 
 
+def _gpu(row: AttentionRow, facts: Facts) -> Text:
+    """Which of the node's GPUs, why, and the one right next action."""
+    reason, action = rule(_text(facts, "rule")), say(f"action.{_text(facts, 'action')}")
+    return say(f"evidence.{row.kind}", indices=_text(facts, "indices"), reason=reason, action=action, held=_held(facts))
+
+
+def _whole(row: AttentionRow, facts: Facts) -> Text:
+    found = _text(facts, "evidence").rstrip(".")
+    words = f"{found}." if found else ""
+    return say(f"evidence.{row.kind}", reason=rule(_text(facts, "rule")), evidence=words, held=_held(facts))
+
+
+def _used(row: AttentionRow, facts: Facts) -> Text:
+    return say(f"evidence.{row.kind}", indices=_text(facts, "indices"), held=_held(facts))
+
+
 _EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
     Concern.NODE_UNREACHABLE: _silent,
     Concern.NODE_NOT_READY: _not_ready,
+    **dict.fromkeys(map(Concern, GPUS), _gpu),
+    **dict.fromkeys(map(Concern, WHOLE), _whole),
+    Concern.GPU_UNHELD_USE: _used,
+    Concern.GPU_IDLE_HELD: _used,
     Concern.GPUS_MISSING: _missing,
     Concern.GPUS_WITHDRAWN: _withdrawn,
     Concern.OVER_COMMITTED: _over_committed,

@@ -311,7 +311,8 @@ def cell_word(node: NodeRow, state: str) -> str:
 
 def reason(node: NodeRow, token: str = "") -> Text:
     """What is wrong with the node, in a few words: one of its reasons, or its most urgent one."""
-    token = token or (node.reasons[0] if node.reasons else "")
+    announced = node.planned if node.level == "drain" else ""
+    token = token or announced or (node.reasons[0] if node.reasons else "")
     ready_since = next((c.since_at for c in node.conditions if c.type == "Ready"), None)
     match token:
         case "node-unreachable" | "node-not-ready" if ready_since is not None:

@@ -6,6 +6,7 @@ spaces are no-break spaces, literally, since the tools that collect message ids 
 
 from django.utils.translation import gettext_noop as _
 
+from dashboard.panels.gpu_concern_patterns import OF_GPUS
 from dashboard.panels.gpu_patterns import GPU
 from dashboard.panels.node_patterns import NODE
 from dashboard.panels.past_patterns import AVAILABILITY, PAST
@@ -326,5 +327,6 @@ MESSAGES: Patterns = {
     **HELP,
     **SEARCH,
     **ATTENTION,
+    **OF_GPUS,
     **FRESHNESS,
 }

@@ -22,30 +22,62 @@ class Concern(StrEnum):
 
     NODE_UNREACHABLE = "node-unreachable"  # condition Ready is Unknown: its kubelet is silent
     NODE_NOT_READY = "node-not-ready"  # condition Ready is False
+    GPU_LOST = "gpu-lost"  # off the bus, or the driver lists it no more
+    GPU_REBOOT_REQUIRED = "gpu-reboot-required"
+    GPU_HARDWARE_SERVICE = "gpu-hardware-service"
+    GPU_RESET_REQUIRED = "gpu-reset-required"  # now; one that can wait is degraded
+    DRIVER_HUNG = "driver-hung"  # calls of the driver do not return
+    DRIVER_MISMATCH = "driver-mismatch"  # library and kernel module are of different versions
+    DRIVER_MISSING = "driver-missing"  # or its library, or the right to use it
     GPUS_MISSING = "gpus-missing"  # labels tell of GPUs, but the node offers no slot
     GPUS_WITHDRAWN = "gpus-withdrawn"  # the device plugin reports devices unhealthy: allocatable < capacity
     OVER_COMMITTED = "over-committed"  # pods hold more slots than are allocatable
+    GPU_UNKNOWN = "gpu-unknown"  # some of its GPUs cannot be read, and nothing above says why
+    READINGS_SILENT = "readings-silent"  # nobody reports the health of its GPUs any more
+    GPU_WORK_STUCK = "gpu-work-stuck"  # announced work (driver upgrade, MIG change) failed, or takes too long
+    GPU_COUNT_MISMATCH = "gpu-count-mismatch"  # driver, labels and slots tell of different numbers of GPUs
     WORKLOAD_SHORT = "workload-short"  # fewer pods available than wanted
     PODS_WAITING = "pods-waiting"  # pods that want GPUs have no node
     WORKLOAD_STARTING = (
         "workload-starting"  # as workload-short, but its pods are starting, or its controller is at work
     )
+    GPU_DEGRADED = "gpu-degraded"  # works, and needs a reset, or an eye on it
+    GPU_UNHELD_USE = "gpu-unheld-use"  # a process that is in no pod uses a GPU that no pod holds
+    CLOCK_SKEW = "clock-skew"  # its clock and ours differ by more than 2 s
     NODE_TAINTED = "node-tainted"  # Ready and not cordoned, but closed by a taint
     CORDONED = "cordoned"
+    GPU_IDLE_HELD = "gpu-idle-held"  # pods hold GPUs that nothing uses
+    KERNEL_LOG_LOST = "kernel-log-lost"  # lines were overwritten before they were read: a fault may be among them
     CLAIMS = "claims"  # some GPUs are claimed (DRA) and not in our numbers
 
 
 LEVELS = {
     Concern.NODE_UNREACHABLE: "bad",
     Concern.NODE_NOT_READY: "bad",
+    Concern.GPU_LOST: "bad",
+    Concern.GPU_REBOOT_REQUIRED: "bad",
+    Concern.GPU_HARDWARE_SERVICE: "bad",
+    Concern.GPU_RESET_REQUIRED: "bad",
+    Concern.DRIVER_HUNG: "bad",
+    Concern.DRIVER_MISMATCH: "bad",
+    Concern.DRIVER_MISSING: "bad",
     Concern.GPUS_MISSING: "bad",
     Concern.GPUS_WITHDRAWN: "bad",
     Concern.OVER_COMMITTED: "bad",
+    Concern.GPU_UNKNOWN: "warn",
+    Concern.READINGS_SILENT: "warn",
+    Concern.GPU_WORK_STUCK: "warn",
+    Concern.GPU_COUNT_MISMATCH: "warn",
     Concern.WORKLOAD_SHORT: "warn",
     Concern.PODS_WAITING: "warn",
     Concern.WORKLOAD_STARTING: "warn",
+    Concern.GPU_DEGRADED: "warn",
+    Concern.GPU_UNHELD_USE: "warn",
+    Concern.CLOCK_SKEW: "warn",
     Concern.NODE_TAINTED: "warn",
     Concern.CORDONED: "warn",
+    Concern.GPU_IDLE_HELD: "note",
+    Concern.KERNEL_LOG_LOST: "note",
     Concern.CLAIMS: "note",
 }
 RANKS = {concern: rank for rank, concern in enumerate(Concern)}
@@ -57,8 +89,8 @@ def order(row: AttentionRow) -> tuple[int, float, str]:
 
 
 def of_node(node: Node, row: NodeRow) -> list[AttentionRow]:
-    """One row per reason of the node."""
-    return [_of_node(Concern(reason), node, row) for reason in row.reasons]
+    """One row per reason that Kubernetes tells of; those that its GPUs give are `gpu_attention`'s."""
+    return [_of_node(concern, node, row) for reason in row.reasons if (concern := Concern(reason)) in _NODE_FACTS]
 
 
 def waiting_groups(waiting: Iterable[PodRow]) -> dict[str, list[PodRow]]:
@@ -125,8 +157,13 @@ def table(rows: Iterable[AttentionRow]) -> dict[str, AttentionRow]:
 
 def _of_node(concern: Concern, node: Node, row: NodeRow) -> AttentionRow:
     """Facts of every concern about a node: pods, gpus (slots that its pods hold), and those of the concern."""
-    held: Facts = (("pods", row.pods), ("gpus", sum(r.allocated for r in row.resources)))
     since_at, facts = _NODE_FACTS[concern](node, row)
+    return of_concern(concern, row, since_at, facts)
+
+
+def of_concern(concern: Concern, row: NodeRow, since_at: float | None, facts: Facts) -> AttentionRow:
+    """About a node; what its pods hold is told with every one."""
+    held: Facts = (("pods", row.pods), ("gpus", sum(r.allocated for r in row.resources)))
     return _row(concern, row.name, since_at, held + facts, row.name)
 
 

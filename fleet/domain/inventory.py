@@ -241,14 +241,15 @@ class Inventory:
             row = node_row(node, self._placed(self._on_node.members(name))) if node is not None else None
             self._labels.put(name, labels_row(node) if node is not None else None)
             self.gpus.show(name, node, row)
+            of_gpus: list[AttentionRow] = []
             if row is not None and (told := self.gpus.of(name)) is not None:
-                row = joining.joined(row, *told)
+                row, of_gpus = joining.joined(row, *told)
             if self._nodes.put(name, row):
                 self._shares.put(name, totals.shares(row) if row is not None else ())
                 self._standings.put(name, (totals.standing(row),) if row is not None else ())
             self._node_attention.pop(name, None)
             if node is not None and row is not None and row.reasons:
-                self._node_attention[name] = attention.of_node(node, row)
+                self._node_attention[name] = attention.of_node(node, row) + of_gpus
 
     def _refresh_workloads(self) -> None:
         stale, self._stale_workloads = self._stale_workloads, set()

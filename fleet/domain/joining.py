@@ -12,10 +12,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fleet.domain import gpu_rows
+from fleet.domain import gpu_attention, gpu_rows
 from fleet.domain.capacity import gpu_name
 from fleet.domain.gpus import DeviceState
-from fleet.domain.picture import GpuRow, InstanceRow, NodeRow, Resource
+from fleet.domain.picture import AttentionRow, GpuRow, InstanceRow, NodeRow, Resource
 from fleet.domain.verdicts import NodeStanding, usable
 
 UNUSABLE: Final = frozenset("xu")
@@ -31,9 +31,17 @@ class Toll(Struct, frozen=True):
     free: int | None = None
 
 
-def joined(row: NodeRow, standing: NodeStanding, rows: Rows) -> NodeRow:
-    """`row`: the node as Kubernetes alone tells of it."""
+def joined(row: NodeRow, standing: NodeStanding, rows: Rows) -> tuple[NodeRow, list[AttentionRow]]:
+    """The row with what its GPUs add to it, and what needs a person about them. `row`: as Kubernetes alone tells of the node."""
     gpus = sorted(rows.values(), key=lambda gpu: (gpu.index, gpu.pci))
+    told = gpu_attention.concerns(row, standing, gpus)
+    found = _joined(row, standing, gpus, told)
+    return found, gpu_attention.of_gpus(found, told)
+
+
+def _joined(
+    row: NodeRow, standing: NodeStanding, gpus: Sequence[GpuRow], told: Sequence[gpu_attention.Told]
+) -> NodeRow:
     resources = tuple(_charged(resource, _toll(resource, gpus)) for resource in row.resources)
     return replace(
         row,
@@ -47,7 +55,8 @@ def joined(row: NodeRow, standing: NodeStanding, rows: Rows) -> NodeRow:
         idle_held=standing.idle_held,
         driver=standing.driver or row.driver,
         cuda=standing.cuda or row.cuda,
-        level=row.level or _level(standing, gpus),
+        level=gpu_attention.level(row, standing, told, gpus),
+        reasons=gpu_attention.reasons(row, told, gpus, planned=bool(standing.planned)),
     )
 
 
@@ -147,12 +156,3 @@ def _instances(resource: Resource, gpu: GpuRow) -> list[InstanceRow]:
 def _physical(row: NodeRow, standing: NodeStanding, gpus: Sequence[GpuRow]) -> int | None:
     """As many as are known to be in the machine: one that the driver counts no more is there until somebody takes it out."""
     return max(standing.count or 0, len(gpus)) or row.physical
-
-
-def _level(standing: NodeStanding, gpus: Sequence[GpuRow]) -> str:
-    levels = {gpu.level for gpu in gpus}
-    if "bad" in levels:
-        return "bad"
-    if standing.silent_since_at is not None or "off" in levels:
-        return "off"
-    return "warn" if "warn" in levels else ""

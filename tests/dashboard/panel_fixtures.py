@@ -55,6 +55,23 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
     Concern.GPUS_MISSING: (("pods", 2), ("gpus", 0), ("physical", 8)),
     Concern.GPUS_WITHDRAWN: (("pods", 2), ("gpus", 4), ("withdrawn", 2), ("capacity", 8), ("resource", "nvidia.com/gpu")),
     Concern.OVER_COMMITTED: (("pods", 9), ("gpus", 9), ("overcommit", 1), ("allocatable", 8), ("resource", "amd.com/gpu")),
+    **dict.fromkeys(
+        (Concern.GPU_LOST, Concern.GPU_REBOOT_REQUIRED, Concern.GPU_HARDWARE_SERVICE, Concern.GPU_RESET_REQUIRED),
+        (("pods", 1), ("gpus", 8), ("count", 1), ("indices", "3"), ("rule", "xid-79"), ("action", "reboot-node"),
+         ("state", "lost"), ("evidence", "GPU has fallen off the bus <b>")),
+    ),
+    **dict.fromkeys(
+        (Concern.GPU_DEGRADED, Concern.GPU_UNKNOWN),
+        (("pods", 0), ("gpus", 0), ("count", 2), ("indices", "0, 7"), ("rule", "remap-pending"), ("action", "reset-gpu"),
+         ("state", "reset-required"), ("evidence", "remap_pending = 1")),
+    ),
+    **dict.fromkeys((Concern.GPU_UNHELD_USE, Concern.GPU_IDLE_HELD), (("pods", 2), ("gpus", 4), ("count", 2), ("indices", "4, 5"))),
+    **dict.fromkeys(
+        (Concern.DRIVER_HUNG, Concern.DRIVER_MISMATCH, Concern.DRIVER_MISSING, Concern.READINGS_SILENT, Concern.GPU_WORK_STUCK,
+         Concern.CLOCK_SKEW, Concern.KERNEL_LOG_LOST),
+        (("pods", 2), ("gpus", 4), ("rule", "driver-hung"), ("action", "monitor"), ("evidence", "3 rounds.")),
+    ),
+    Concern.GPU_COUNT_MISMATCH: (("pods", 2), ("gpus", 4), ("rule", "gpu-count-mismatch"), ("action", "monitor"), ("evidence", None)),
     Concern.WORKLOAD_SHORT: (("desired", 1_200), ("available", 1_000), ("ready", 1_001), ("gpus", 1)),
     Concern.WORKLOAD_STARTING: (("desired", 3), ("available", 2), ("ready", 2), ("gpus", 8)),
     Concern.PODS_WAITING: (
@@ -85,7 +102,7 @@ def odd() -> Snapshot:
                   reasons=(reason, "cordoned"), resources=(Resource("nvidia.com/gpu", 3, 2, 2, 0, 0),),
                   conditions=(Condition("Ready", "False", "", "", demo.NOW - 7_300), Condition("PIDPressure", "True", "Busy"),
                               Condition("DiskPressure", "Unknown")))
-          for reason in (concern.value for concern in list(Concern)[:5])),
+          for reason in (concern.value for concern in list(Concern)[:12])),
     ]  # fmt: skip
     one = (("nvidia.com/mig-1g.10gb", 1),)
     pods = {

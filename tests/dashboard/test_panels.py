@@ -351,11 +351,11 @@ def test_every_entry_has_a_next_action_where_there_is_one():
     with translation.override("en"):
         told = {key: (entry.page, words.plain(entry.action, NOW)) for key, entry in found.items() if entry.page}
     assert told == {
-        "pods-waiting:K/ns/s-6": ("waiting", "Open waiting pods"),
+        "pods-waiting:K/ns/s-17": ("waiting", "Open n1"),
         "pods-waiting:ns/evil-pod": ("waiting", "Open waiting pods"),
         "pods-waiting:Job/ns/two": ("waiting", "Open waiting pods"),
-        "workload-short:K/ns/s-5": ("workloads", "Open n1"),
-        "workload-starting:K/ns/s-7": ("workloads", "Open n1"),
+        "workload-short:K/ns/s-16": ("workloads", "Open workloads"),
+        "workload-starting:K/ns/s-18": ("workloads", "Open workloads"),
     }
 
 

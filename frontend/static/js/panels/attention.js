@@ -3,6 +3,7 @@
  */
 import { say } from "../words.js";
 import { levelGlyph } from "./fleet.js";
+import { rule } from "./gpus.js";
 import { natural } from "./order.js";
 
 /** @typedef {import("../types.js").AttentionRow} AttentionRow */
@@ -74,7 +75,7 @@ function title({ kind, node, subject }, facts) {
     "workload-starting": lacking,
     "pods-waiting": count(facts, "pods"),
   };
-  return say(`attention.${kind}`, { n: counts[kind] ?? 0, node, name });
+  return say(`attention.${kind}`, { n: counts[kind] ?? count(facts, "count"), node, name });
 }
 
 /** @type {Record<string, (facts: Facts, subject: string) => Record<string, Value>>} */
@@ -100,7 +101,35 @@ const EVIDENCE = {
     return { who: by ? say("evidence.by", { by }) : say("evidence.by-unknown"), closed, held: held(facts) };
   },
   claims: (facts) => ({ n: count(facts, "pods") }),
+  "gpu-unheld-use": used,
+  "gpu-idle-held": used,
 };
+/** Which of the node's GPUs, why, and the one right next action. */
+const OF_GPUS = new Set([
+  "gpu-lost", "gpu-reboot-required", "gpu-hardware-service", "gpu-reset-required", "gpu-degraded", "gpu-unknown",
+]);
+const OF_DRIVERS = new Set([
+  "driver-hung", "driver-mismatch", "driver-missing", "readings-silent", "gpu-work-stuck", "gpu-count-mismatch", "clock-skew",
+  "kernel-log-lost",
+]);
+
+/** @param {Facts} facts */
+function used(facts) {
+  return { indices: text(facts, "indices"), held: held(facts) };
+}
+
+/**
+ * @param {string} kind
+ * @param {Facts} facts
+ */
+function ofGpus(kind, facts) {
+  const reason = rule(text(facts, "rule"));
+  if (OF_GPUS.has(kind)) {
+    return say(`evidence.${kind}`, { ...used(facts), reason, action: say(`action.${text(facts, "action")}`) });
+  }
+  const found = text(facts, "evidence").replace(/\.+$/, "");
+  return say(`evidence.${kind}`, { reason, evidence: found && `${found}.`, held: held(facts) });
+}
 
 /**
  * @param {AttentionRow} row
@@ -109,6 +138,7 @@ const EVIDENCE = {
  */
 function evidence({ kind, subject }, facts) {
   if (kind === "pods-waiting") return waiting(facts);
+  if (OF_GPUS.has(kind) || OF_DRIVERS.has(kind)) return ofGpus(kind, facts);
   return say(`evidence.${kind}`, EVIDENCE[kind]?.(facts, subject) ?? {});
 }
 

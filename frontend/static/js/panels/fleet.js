@@ -339,7 +339,7 @@ export function cellWord(node, state) {
  * @param {string} [token] one of its reasons; its most urgent one when absent
  * @returns {Text}
  */
-export function reason(node, token = node.reasons[0] ?? "") {
+export function reason(node, token = (node.level === "drain" && node.planned) || (node.reasons[0] ?? "")) {
   const since = node.conditions.find((condition) => condition.type === "Ready")?.since_at ?? null;
   if ((token === "node-unreachable" || token === "node-not-ready") && since !== null) {
     return say(`card.${token}`, { age: { age: since } });
