@@ -36,7 +36,7 @@ def identified(past: NodeHealth, reading: Reading) -> Identified:
         }:  # two addresses are two boards, whatever they call themselves
             nameless.append(gpu)
     for gpu in nameless:
-        key = _key(past, reading, gpu, gpus)
+        key = _key(past, reading, gpu, gpus, alone=len(nameless) == 1)
         if key not in gpus:
             gpus[key] = gpu
     if gpus.keys() == past.gpus.keys():
@@ -51,7 +51,7 @@ def of_fault(fault: Fault, gpus: Mapping[str, Gpu]) -> str | None:
     return next((key for key, gpu in gpus.items() if fault.pci and gpu.pci == fault.pci), None)
 
 
-def _key(past: NodeHealth, reading: Reading, gpu: Gpu, taken: Collection[str]) -> str:
+def _key(past: NodeHealth, reading: Reading, gpu: Gpu, taken: Collection[str], *, alone: bool) -> str:
     """Of a GPU that has no UUID of its own in this reading."""
     free = {key: health for key, health in past.gpus.items() if key not in taken}
     if gpu.pci:
@@ -60,7 +60,8 @@ def _key(past: NodeHealth, reading: Reading, gpu: Gpu, taken: Collection[str]) -
     if past.boot_id == reading.boot_id:
         known = (key for key, health in free.items() if health.gpu.index == gpu.index)
         return next(known, f"{reading.node}/{gpu.index}")
-    return f"{reading.node}/{gpu.index}"
+    # Only one does not say its name, and only one is not accounted for.
+    return next(iter(free)) if alone and len(free) == 1 else f"{reading.node}/{gpu.index}"
 
 
 def _successors(past: NodeHealth, gpus: Mapping[str, Gpu]) -> tuple[dict[str, str], dict[str, str]]:

@@ -214,6 +214,13 @@ def test_a_fault_that_names_no_gpu_is_about_the_only_one():
     assert told.row(0).state == "lost"
 
 
+@pytest.mark.parametrize(("where", "instance"), [(" GPU-I:09", "gi9"), (" GPU-I:09 GPU-CI:01", "gi9/ci1")])
+def test_an_instance_that_the_driver_does_not_list_goes_by_its_numbers(where, instance):
+    told = Told()
+    told.reads(lines=[xid_line(2, APP_LINE, where=where)])
+    assert (told.row(2).state, told.row(2).findings[0].instance) == ("ok", instance)
+
+
 def test_a_source_cannot_fill_the_memory():
     told = Told()
     told.reads()
@@ -337,6 +344,26 @@ def test_a_gpu_without_a_uuid_has_a_provisional_name():
     assert key not in told.last.rows
     assert told.row(2).state == "ok"
     assert [(t.to_state, t.closes) for t in told.transitions if t.gpu == key][-1] == (NOT_OWNED, "named")
+
+
+def test_without_any_name_the_place_in_the_list_counts_within_one_boot():
+    told = Told()
+    told.reads()
+    nameless = Gpu(index=2, answer=Answer.LOST)
+    told.reads((*eight()[:2], nameless, *eight()[3:]))
+    assert told.row(2).state == "lost"
+    told.reboots()
+    told.reads((*eight()[:2], *eight()[3:], msgspec.structs.replace(nameless, index=7)))
+    assert (told.row(2).reason, len(told.last.rows)) == ("gpu-lost", 8), "only it is not accounted for"
+
+
+def test_two_without_any_name_are_not_guessed():
+    told = Told()
+    told.reads()
+    told.reboots()
+    told.reads((*eight()[:6], *(Gpu(index=index, answer=Answer.LOST) for index in (6, 7))))
+    assert {told.row(6).reason, told.row(7).reason} == {"gpu-missing"}
+    assert {told.last.rows[f"{NODE}/{index}"].reason for index in (6, 7)} == {"gpu-lost"}
 
 
 def test_a_named_gpu_inherits_what_was_reported_of_it():
