@@ -5,6 +5,7 @@ that newer ones have pushed out is forgotten: when those are deleted before thei
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from heapq import nsmallest
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -82,8 +83,9 @@ class Occurrences:
         self._forget(list(self._homeless)[: max(0, len(self._homeless) - MOST_HOMELESS)])
 
     def _older(self, node: str) -> list[str]:
-        """Events of a node beyond the newest."""
-        return newest({key: self._kept[key].row for key in self._on_node.members(node)})[MOST:]
+        """Events of a node beyond the newest; mostly none or one, so nothing is sorted."""
+        keys = self._on_node.members(node)
+        return nsmallest(len(keys) - MOST, keys, key=lambda key: (self._kept[key].row.last_at or 0.0, key))
 
     def _forget(self, keys: Iterable[str]) -> None:
         for key in keys:
