@@ -139,8 +139,9 @@ def everything_can_be_stored_and_sent(story):
             assert {gpu_rows.cell(row, allocated) for allocated in (True, False)} <= CELL_STATES.keys()
             assert row.state in SEVERITY
             assert row.action in URGENCY
-            for finding in row.findings:
-                assert finding.rule in RULES or finding.rule.startswith(("xid", "sxid", "off-bus"))
+        found = [*assessed.standing.findings, *(f for row in assessed.rows.values() for f in row.findings)]
+        for finding in found:
+            assert finding.rule in RULES or finding.rule.startswith(("xid", "sxid", "off-bus", "api-mismatch"))
 
 
 def nothing_is_healthy_without_a_number_of_its_own(story):
