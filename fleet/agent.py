@@ -227,6 +227,8 @@ class Worker:
     """Celery's worker and beat on an in-process broker: nothing central queues work on this node."""
 
     def __init__(self, agent: Agent, node: Node) -> None:
+        # kombu loads Django for its lazy texts wherever it is installed.
+        sys.modules.setdefault("django", None)  # type: ignore[arg-type]
         from celery import Celery, beat
         from celery.worker import WorkController
 

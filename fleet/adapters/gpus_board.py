@@ -142,15 +142,11 @@ def _field_values(inquiry: Inquiry, ids: Iterable[Any]) -> dict[Any, Measure]:
 
 
 def _active(inquiry: Inquiry, links: Measure) -> Measure:
-    """How many of the links carry data. A link without a bridge may be "not supported": it is not active."""
+    """How many of the links carry data."""
     if not isinstance(links, int):
         return links
-    return _total(state for link in range(links) for state in _link(inquiry, link)) if links else 0
-
-
-def _link(inquiry: Inquiry, link: int) -> tuple[Measure, ...]:
-    found = inquiry.ask("nvlink state", nvml.link_ways(link))
-    return (found,) if found is None or found is NA else found
+    found = inquiry.ask("nvlink state", nvml.active_link_ways(links))
+    return found[0] if isinstance(found, tuple) else found  # type: ignore[no-any-return]
 
 
 def _link_errors(inquiry: Inquiry, links: Measure, totals: Iterable[Measure]) -> Measure:

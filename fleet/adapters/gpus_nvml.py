@@ -208,9 +208,20 @@ def _field(item: Any) -> Measure:
     return getattr(item.value, VALUE_KINDS[item.valueType]) if item.valueType < len(VALUE_KINDS) else None
 
 
-def link_ways(link: int) -> tuple[Way, ...]:
-    """Ask whether a link is active: (0 or 1,)."""
-    return (_one("nvmlDeviceGetNvLinkState", link),)
+def active_link_ways(links: int) -> tuple[Way, ...]:
+    """Ask how many of so many links are active. One without a bridge may be "not supported": it is not active."""
+
+    def ask(handle: Handle) -> tuple[Measure]:
+        states: list[int] = []
+        for link in range(links):
+            try:
+                states.append(nv.nvmlDeviceGetNvLinkState(handle, link))
+            except nv.NVMLError as error:
+                if error.value not in NOT_APPLICABLE:
+                    raise
+        return (sum(states) if states or not links else NA,)
+
+    return (ask,)
 
 
 # Processes with a context: those that compute or draw, and clients of MPS, which the first list leaves out. Second: before R525.

@@ -90,7 +90,7 @@ def verdict(status: int, body: bytes, retry_after: str) -> Answer:
 def _pause_s(retry_after: str) -> float:
     """Seconds. The header may be a date by HTTP; the door says seconds, and a proxy's date is not worth a calendar."""
     try:
-        return min(MOST_PAUSE_S, max(0.0, float(retry_after)))
+        return min(MOST_PAUSE_S, max(0, int(retry_after[:9])))
     except ValueError:
         return PAUSE_S
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from fleet.domain.gpus import NA, Answer, DriverStatus, Fault, Gpu, Holder, Measure, Reading
+from fleet.domain.gpus import NA, DriverStatus, Fault, Gpu, Holder, Measure, Reading
 
 MOST_FAULTS: Final = 20
 MIB: Final = 1024**2
@@ -17,11 +17,24 @@ _WHY: Final = {
     DriverStatus.NO_LIBRARY: "NVIDIA's library libnvidia-ml.so.1 is not on this machine, or not in this container",
     DriverStatus.NO_DRIVER: "NVIDIA's driver is not loaded",
     DriverStatus.MISMATCH: "NVIDIA's library and kernel module are of different versions: restart this program, or the machine",
-    DriverStatus.NO_PERMISSION: "no permission to talk to NVIDIA's driver",
+    DriverStatus.NO_PERMISSION: "NVIDIA's driver may not be talked to: no permission",
     DriverStatus.HUNG: "NVIDIA's driver does not answer",
     DriverStatus.ERROR: "NVIDIA's driver answers with an error",
 }
-_COLUMNS: Final = ("GPU", "PCI", "name", "busy", "memory", "temp", "power", "ECC now/ever", "remap", "links", "answer")
+_COLUMNS: Final = (
+    "GPU",
+    "UUID",
+    "PCI",
+    "name",
+    "busy",
+    "memory",
+    "temp",
+    "power",
+    "ECC now/ever",
+    "remap",
+    "links",
+    "answer",
+)
 
 
 def report(reading: Reading) -> str:
@@ -52,6 +65,7 @@ def _row(gpu: Gpu) -> tuple[str, ...]:
     answer = str(gpu.answer) + (f": {gpu.error}" if gpu.error else "")
     return (
         str(gpu.index),
+        gpu.uuid or UNKNOWN,
         gpu.pci or UNKNOWN,
         gpu.name or UNKNOWN,
         _number(gpu.utilization_pct, " %"),
@@ -72,16 +86,17 @@ def _remap(gpu: Gpu) -> str:
 
 def _people(gpus: Iterable[Gpu]) -> Iterator[str]:
     """Who holds and who uses each GPU, and its instances."""
-    for gpu in gpus:
-        label = f"GPU {gpu.index} {gpu.uuid or UNKNOWN}"
-        if gpu.assigned is None and gpu.answer is Answer.OK:
-            yield f"{label}: the kubelet does not say who holds it"
+    known = list(gpus)
+    if known and all(gpu.assigned is None for gpu in known):
+        yield "The kubelet does not say who holds the GPUs."
+    for gpu in known:
+        label = f"GPU {gpu.index}"
         for holder in gpu.assigned or ():
             yield f"{label}: held by {_holder(holder)}"
         for instance in gpu.instances:
             held = ", ".join(map(_holder, instance.assigned)) or "nobody"
             used, total = _mib(instance.memory_used_bytes), _mib(instance.memory_total_bytes)
-            yield f"{label}: instance {instance.profile} {instance.uuid} {used}/{total} MiB, held by {held}"
+            yield f"{label}: instance {instance.profile or UNKNOWN} {instance.uuid} {used}/{total} MiB, held by {held}"
         for process in gpu.processes or ():
             where = f"in {_holder(process.holder)}" if process.holder else "in no pod that is known"
             yield f"{label}: process {process.pid} uses {_mib(process.used_bytes)} MiB, {where}"
