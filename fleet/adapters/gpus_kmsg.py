@@ -4,6 +4,7 @@ Owns sequence numbers, lost records and the clock of the log. Must not know what
 Format: Documentation/ABI/testing/dev-kmsg of Linux.
 """
 
+import errno
 import os
 import re
 import select
@@ -76,10 +77,13 @@ class KernelRecords:
         return Stretch(lines, lost)
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether there is something to read, waiting up to `timeout_s`. Raises OSError."""
+        """Whether there is something to read, waiting up to `timeout_s`. Raises OSError, also where nobody writes any more."""
         poll = select.poll()
         poll.register(self._opened(), select.POLLIN)
-        return bool(poll.poll(timeout_s * 1000))
+        ready = poll.poll(timeout_s * 1000)
+        if ready and not ready[0][1] & select.POLLIN:
+            raise BrokenPipeError(errno.EPIPE, "nobody writes")
+        return bool(ready)
 
     def close(self) -> None:
         if self._file is not None:
@@ -101,7 +105,8 @@ class KernelRecords:
                 break
             except BrokenPipeError:
                 continue  # overwritten before we came; the next read gives the oldest that is left
-            if not piece:
+            if not piece:  # a writer that went away may have left half a record; the next one begins with a whole one
+                pieces.append(b"\n")
                 break
             pieces.append(piece)
         *whole, self._tail = b"".join(pieces).split(b"\n")

@@ -70,6 +70,25 @@ def test_lines_that_nobody_read_in_time_are_counted(pipe):
     assert (found.lost, len(found.lines)) == (30, 1)
 
 
+def test_a_pipe_whose_writer_comes_and_goes(tmp_path):
+    """As in a pod, where another container copies the log: it begins anew with each writer, and may stop within a record."""
+    path = tmp_path / "kmsg"
+    os.mkfifo(path)
+    log = records(path)
+    log.read()
+    with path.open("wb", buffering=0) as writer:
+        writer.write(record(1, OFF_BUS) + record(2, OFF_BUS) + b"4,3")
+        assert log.wait(60)
+        assert [line[0] for line in log.read().lines] == [1, 2]
+    assert log.read().lines == []
+    with pytest.raises(OSError, match="nobody writes"):
+        log.wait(0)
+    with path.open("wb", buffering=0) as writer:
+        writer.write(record(1, OFF_BUS) + record(2, OFF_BUS) + record(3, OFF_BUS))
+        found = log.read()
+    assert ([line[0] for line in found.lines], found.lost) == ([3], 0)
+
+
 class Device:
     """Gives one record a read, as the device does, and errors where they are put."""
 
