@@ -34,6 +34,7 @@ class Operation:
     parameters: tuple[Field, ...]
     answers: tuple[Field, ...]  # by status, without the refusals
     refusals: tuple[str, ...]  # the statuses that come with a Problem
+    body: str = ""  # the shape that is sent
 
     @property
     def id(self) -> str:
@@ -67,7 +68,8 @@ def operations(document: Json) -> Iterator[Operation]:
             answers = [_answer(str(status), response) for status, response in found["responses"].items()]
             kept = tuple(answer for answer in answers if answer.link != PROBLEM)
             refusals = tuple(answer.name for answer in answers if answer.link == PROBLEM)
-            yield Operation(method.upper(), path, _text(found), parameters, kept, refusals)
+            body = _answer("", found.get("requestBody") or {}).link
+            yield Operation(method.upper(), path, _text(found), parameters, kept, refusals, body)
 
 
 def shapes(document: Json) -> Iterator[Shape]:

@@ -189,9 +189,10 @@ def test_a_picture_that_is_not_kept_true_says_so(client, writer):
 
 def test_the_reference_page_lists_every_operation_and_needs_no_script(client, writer):
     html = client.get("/api/v1/docs").content.decode()
-    for path in client.get("/api/v1/openapi.json").json()["paths"]:
-        assert f"GET {path}</code>" in html
-    for shape in ("NodeRow", "PodRow", "Problem", "SnapshotAnswer"):
+    for path, methods in client.get("/api/v1/openapi.json").json()["paths"].items():
+        for method in methods:
+            assert f"{method.upper()} {path}</code>" in html
+    for shape in ("NodeRow", "PodRow", "Problem", "SnapshotAnswer", "Proposal"):
         assert f'id="{shape}"' in html
         assert f'href="#{shape}"' in html
     assert "at most 1000" in html
@@ -268,7 +269,9 @@ def test_the_description_names_every_operation_and_its_answers(client, writer):
         "gpus/{uuid}",
     }
     of_the_past = {"gpus/{uuid}/history", "transitions", "availability"}
-    others = (*about_a_cluster, *of_the_past, "clusters", "events")
+    acting = {"plans", *(f"plans/{{number}}{part}" for part in ("", "/confirm", "/approve"))}
+    acting |= {"actions", "audit", *(f"actions/{{number}}{part}" for part in ("", "/stop", "/events"))}
+    others = (*about_a_cluster, *of_the_past, *acting, "clusters", "events")
     assert set(described["paths"]) == {f"/api/v1/{name}" for name in others}
     schemas = described["components"]["schemas"]
     for path in (described["paths"][f"/api/v1/{name}"] for name in about_a_cluster):
