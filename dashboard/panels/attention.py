@@ -142,14 +142,17 @@ def _cordoned(_row: AttentionRow, facts: Facts) -> Text:
 
 def _gpu(row: AttentionRow, facts: Facts) -> Text:
     """Which of the node's GPUs, why, and the one right next action."""
-    reason, action = rule(_text(facts, "rule")), say(f"action.{_text(facts, 'action')}")
+    token, action = _text(facts, "rule"), say(f"action.{_text(facts, 'action')}")
+    reason = rule(token) if token else say(f"device.{_text(facts, 'state')}")
     return say(f"evidence.{row.kind}", indices=_text(facts, "indices"), reason=reason, action=action, held=_held(facts))
 
 
 def _whole(row: AttentionRow, facts: Facts) -> Text:
-    found = _text(facts, "evidence").rstrip(".")
-    words = f"{found}." if found else ""
-    return say(f"evidence.{row.kind}", reason=rule(_text(facts, "rule")), evidence=words, held=_held(facts))
+    """What was seen of the node as a whole, and where to look."""
+    found, seen = _text(facts, "evidence").rstrip("."), rule(_text(facts, "rule"))
+    if found:
+        seen = say("evidence.seen", reason=seen, evidence=found)
+    return say(f"evidence.{row.kind}", seen=seen, held=_held(facts))
 
 
 def _used(row: AttentionRow, facts: Facts) -> Text:

@@ -16,7 +16,7 @@ from fleet.domain.picture import CELL_STATES, FleetRow, NodeRow, ProductRow, Sna
 STATES = ("busy", "free", "idle", "degraded", "failed", "draining", "cordoned", "unknown")
 ALWAYS = ("busy", "free", "cordoned", "unknown")
 GLYPHS = {"warn": "s-warn", "bad": "s-bad", "drain": "s-drain", "off": "s-off"}
-SILENT = "node-unreachable"
+SILENT = ("node-unreachable", "readings-silent", "gpu-unknown")  # nobody knows how its GPUs are
 # The states that a group names beside its sentence, most urgent first, with level and glyph.
 MARKS = {
     "failed": ("bad", "s-bad"),
@@ -282,7 +282,7 @@ def card(node: NodeRow) -> Card:
 
 def glyph(node: NodeRow) -> str:
     """The mark that goes with the level; a silent node asks, a closed one is struck through."""
-    if node.level == "off" and node.reasons[:1] == (SILENT,):
+    if node.level == "off" and node.reasons[:1] and node.reasons[0] in SILENT:
         return "s-unknown"
     return GLYPHS.get(node.level, "")
 
@@ -309,10 +309,15 @@ def cell_word(node: NodeRow, state: str) -> str:
     return "tainted" if state == "cordoned" and not node.unschedulable else state
 
 
+def main_reason(node: NodeRow) -> str:
+    """What its level is about: announced work, or its most urgent reason; "" when it has none."""
+    announced = node.planned if node.level == "drain" else ""
+    return announced or (node.reasons[0] if node.reasons and node.level else "")
+
+
 def reason(node: NodeRow, token: str = "") -> Text:
     """What is wrong with the node, in a few words: one of its reasons, or its most urgent one."""
-    announced = node.planned if node.level == "drain" else ""
-    token = token or announced or (node.reasons[0] if node.reasons else "")
+    token = token or main_reason(node)
     ready_since = next((c.since_at for c in node.conditions if c.type == "Ready"), None)
     match token:
         case "node-unreachable" | "node-not-ready" if ready_since is not None:

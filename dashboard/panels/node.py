@@ -7,16 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.panels.fleet import GLYPHS, cell_word, glyph, place, reason
+from dashboard.panels.fleet import GLYPHS, cell_word, glyph, main_reason, place, reason
 from dashboard.panels.order import natural
 from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Clock, Text, Value, say
+from fleet.domain.attention import LEVELS, Concern
 from fleet.domain.picture import CELL_STATES, Condition, NodeRow, PodRow, Resource
 
 # Conditions that are healthy when True; every other one is a complaint.
 GOOD_WHEN_TRUE = ("Ready",)
 GIB = 1_024
-BROKEN = ("gpus-missing", "gpus-withdrawn", "over-committed")  # reasons that are failures; the others close a node
+CLOSING = ("node-unreachable", "node-not-ready", "node-tainted", "cordoned")  # reasons why nothing new is placed there
 ALLOCATED = ("busy", "idle")  # states of a slot that some pod holds
 
 
@@ -73,9 +74,10 @@ def tables(node: NodeRow, pod_rows: Sequence[tuple[str, PodRow]]) -> dict[str, T
 def tags(node: NodeRow) -> list[Tag]:
     """The state in a word, the most urgent reason first, then what Vigie does not know."""
     found = [Tag("state", *_state(node))]
-    for token in node.reasons[1:] if node.level else ():
-        level = "bad" if token in BROKEN else "off"
-        found.append(Tag(token, level, GLYPHS[level], reason(node, token)))
+    for token in node.reasons:
+        if token != main_reason(node):
+            level = "off" if token in CLOSING else LEVELS[Concern(token)].replace("note", "run")
+            found.append(Tag(token, level, GLYPHS.get(level, "s-info"), reason(node, token)))
     if node.cells and not node.measured:
         found.append(Tag("measured", "off", "s-unknown", say("node.not-measured")))
     return found

@@ -1,7 +1,12 @@
 """GPUs of the demo fleet by hand: two nodes that are measured, with one GPU in each state, and one cut into instances."""
 
+from typing import Any
+
+import msgspec
+
+from fleet.domain.attention import LEVELS, RANKS, Concern
 from fleet.domain.gpus import NA
-from fleet.domain.picture import FindingRow, GpuRow, InstanceRow, NodeRow
+from fleet.domain.picture import AttentionRow, FindingRow, GpuRow, InstanceRow, NodeRow, Snapshot
 
 TROUBLED, CUT = 12, 14
 CELLS = {TROUBLED: "5541idxu", CUT: "b322211i"}
@@ -72,3 +77,21 @@ def _cut(node: NodeRow, now: float) -> list[GpuRow]:
     idle = _gpu(node, 7, now, name="NVIDIA A100-SXM4-80GB", pods=("ml/notebooks-14",), users=0, utilization_pct=0,
                 memory_used_mib=4, power_w=60, power_limit_w=400, temperature_c=33, idle_since_at=now - 9_000)  # fmt: skip
     return [cut, *rest, idle]
+
+
+def attentive(found: Snapshot, now: float) -> Snapshot:
+    """The fleet with what needs a person about the troubled node's GPUs."""
+    name, held = f"node-{TROUBLED}", (("pods", 3), ("gpus", 8))
+    told: tuple[tuple[Any, ...], ...] = (
+        (Concern.GPU_LOST, now - 724, ("count", 1), ("indices", "6"), ("rule", "xid-79"), ("action", "reboot-node")),
+        (Concern.GPU_UNKNOWN, now - 95, ("count", 1), ("indices", "7"), ("rule", "call-hung"), ("action", "monitor")),
+        (Concern.GPU_DEGRADED, now - 1_560, ("count", 1), ("indices", "5"), ("rule", "remap-pending"), ("action", "reset-gpu")),
+        (Concern.GPU_IDLE_HELD, now - 2_400, ("count", 1), ("indices", "4")),
+    )
+    rows = {
+        f"{kind.value}:{name}": AttentionRow(kind.value, LEVELS[kind], RANKS[kind], name, name, since, (*held, *facts))
+        for kind, since, *facts in told
+    }
+    node = msgspec.structs.replace(found.nodes[name], level="bad", reasons=tuple(kind.value for kind, *_ in told))
+    attention = dict(sorted({**found.attention, **rows}.items(), key=lambda item: item[1].rank))
+    return msgspec.structs.replace(found, nodes={**found.nodes, name: node}, attention=attention)

@@ -143,7 +143,7 @@ def main(home: str) -> None:
 
     from dashboard import accounts
     from dashboard.access import Role
-    from tests.browser import demo, demo_ledger
+    from tests.browser import demo, demo_gpus, demo_ledger
 
     call_command("migrate", verbosity=0)
     try:
@@ -152,7 +152,7 @@ def main(home: str) -> None:
         print("the account operator is there already", file=sys.stderr)
     served = Served(demo.CLUSTER)
     served.start()
-    served.show(demo.snapshot(time.time()))
+    served.show(demo_gpus.attentive(demo.snapshot(time.time()), time.time()))
     demo_ledger.write(demo.CLUSTER, served.snapshot, time.time())
     large = Served("hel-train-2")
     large.show(demo.large(now=time.time()))

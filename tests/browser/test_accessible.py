@@ -1,5 +1,6 @@
 """Nothing that axe-core finds, on any page, in either theme; and no page that scrolls sideways."""
 
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -7,7 +8,10 @@ import pytest
 from playwright.sync_api import Page
 
 from fleet.domain.picture import EMPTY
+from tests.browser import demo_gpus, demo_ledger
 from tests.browser.conftest import Visitor
+from tests.browser.demo_gpus import uuid
+from tests.browser.demo_ledger import GONE
 
 AXE = Path(__file__).resolve().parent.parent.parent / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -15,6 +19,10 @@ PATHS = (
     "/login/", "/c/{}/", "/c/{}/?zoom=dense", "/c/{}/?zoom=groups", "/c/{}/?state=failed&product=L4", "/c/{}/nodes/node-07/",
     "/c/{}/nodes/nobody/", "/c/{}/workloads/", "/c/{}/workloads/?q=nothing", "/c/{}/waiting/", "/c/{}/search/",
     "/c/{}/search/?q=llm",
+    "/c/{}/nodes/node-12/", *(f"/c/{{}}/gpus/{uuid('node-12', i)}/" for i in (0, 5, 6, 7)),
+    f"/c/{{}}/gpus/{uuid('node-14', 0)}/?span=24h",
+    f"/c/{{}}/gpus/{GONE}/", "/c/{}/gpus/nobody/", "/c/{}/availability/", "/c/{}/availability/?by=gpu&window=90d",
+    "/c/{}/search/?q=gpu-0c",
     "/all/", "/account/", "/help/", "/wall/?cluster={}", "/nowhere/",
 )  # fmt: skip
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -70,7 +78,9 @@ def walked(visitor: Visitor, paths: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def test_nothing_is_wrong_on_any_page(opened):
+def test_nothing_is_wrong_on_any_page(opened, shown):
+    shown.show(demo_gpus.attentive(shown.snapshot, time.time()))
+    demo_ledger.write(shown.cluster, shown.snapshot, time.time())
     assert walked(opened, PATHS) == {}
 
 

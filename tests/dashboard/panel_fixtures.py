@@ -65,13 +65,17 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
         (("pods", 0), ("gpus", 0), ("count", 2), ("indices", "0, 7"), ("rule", "remap-pending"), ("action", "reset-gpu"),
          ("state", "reset-required"), ("evidence", "remap_pending = 1")),
     ),
-    **dict.fromkeys((Concern.GPU_UNHELD_USE, Concern.GPU_IDLE_HELD), (("pods", 2), ("gpus", 4), ("count", 2), ("indices", "4, 5"))),
+    **dict.fromkeys(
+        (Concern.GPU_UNHELD_USE, Concern.GPU_IDLE_HELD), (("pods", 2), ("gpus", 4), ("count", 2), ("indices", "4, 5"))
+    ),
     **dict.fromkeys(
         (Concern.DRIVER_HUNG, Concern.DRIVER_MISMATCH, Concern.DRIVER_MISSING, Concern.READINGS_SILENT, Concern.GPU_WORK_STUCK,
          Concern.CLOCK_SKEW, Concern.KERNEL_LOG_LOST),
         (("pods", 2), ("gpus", 4), ("rule", "driver-hung"), ("action", "monitor"), ("evidence", "3 rounds.")),
     ),
-    Concern.GPU_COUNT_MISMATCH: (("pods", 2), ("gpus", 4), ("rule", "gpu-count-mismatch"), ("action", "monitor"), ("evidence", None)),
+    Concern.GPU_COUNT_MISMATCH: (
+        ("pods", 2), ("gpus", 4), ("rule", "gpu-count-mismatch"), ("action", "monitor"), ("evidence", None),
+    ),
     Concern.WORKLOAD_SHORT: (("desired", 1_200), ("available", 1_000), ("ready", 1_001), ("gpus", 1)),
     Concern.WORKLOAD_STARTING: (("desired", 3), ("available", 2), ("ready", 2), ("gpus", 8)),
     Concern.PODS_WAITING: (
@@ -82,6 +86,10 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
     Concern.CORDONED: (("pods", 1), ("gpus", 0), ("by", None), ("free", 1)),
     Concern.CLAIMS: (("pods", 1),),
 }  # fmt: skip
+
+
+OF_NODES = [c for c in Concern if c not in
+            {Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS}]  # fmt: skip
 
 
 def odd() -> Snapshot:
@@ -98,6 +106,11 @@ def odd() -> Snapshot:
                 ready="True", usable=False, taints=("x:NoSchedule",), closed_by="x:NoSchedule",
                 resources=(Resource("nvidia.com/gpu", 4, 3, 1, 2, 0),)),
         NodeRow("cpu-1", "", "z1", pods=3, ready="True"),
+        NodeRow("all-1", "all", "z1", cells="x", level="bad", measured=True, reasons=tuple(c.value for c in OF_NODES)),
+        NodeRow("plan-1", "all", "z1", cells="u", level="drain", measured=True, planned="driver-upgrade",
+                reasons=("gpu-degraded",)),
+        NodeRow("note-1", "all", "z1", cells="i", measured=True, reasons=("gpu-idle-held", "kernel-log-lost")),
+        NodeRow("off-1", "all", "z1", cells="u", level="off", measured=True, reasons=("readings-silent",)),
         *(NodeRow(f"r-{reason}", "reasons", "z<1>", cells="uu", level="off", usable=False, unschedulable=True,
                   reasons=(reason, "cordoned"), resources=(Resource("nvidia.com/gpu", 3, 2, 2, 0, 0),),
                   conditions=(Condition("Ready", "False", "", "", demo.NOW - 7_300), Condition("PIDPressure", "True", "Busy"),

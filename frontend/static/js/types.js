@@ -6,7 +6,8 @@
  * @typedef {{type: string, status: string, reason: string, message: string, since_at: number | null}} Condition
  * @typedef {{name: string, pool: string, zone: string, product: string, product_name: string, memory_mib: number | null,
  *   cells: string, level: string, reasons: string[], planned: string, usable: boolean, ready: string, unschedulable: boolean,
- *   cordoned_at: number | null, taints: string[], closed_by: string, physical: number | null, resources: Resource[], measured: boolean, gpu_workloads: string[],
+ *   cordoned_at: number | null, taints: string[], closed_by: string, physical: number | null, resources: Resource[],
+ *   measured: boolean, gpu_workloads: string[],
  *   conditions: Condition[], created_at: number | null, kubelet: string, kernel: string, os_image: string, runtime: string,
  *   driver: string, cuda: string, machine: string, address: string}} NodeRow
  * @typedef {number | "n/a" | null} Measure  null: unknown

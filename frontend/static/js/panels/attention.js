@@ -123,12 +123,14 @@ function used(facts) {
  * @param {Facts} facts
  */
 function ofGpus(kind, facts) {
-  const reason = rule(text(facts, "rule"));
+  const token = text(facts, "rule");
   if (OF_GPUS.has(kind)) {
+    const reason = token ? rule(token) : say(`device.${text(facts, "state")}`);
     return say(`evidence.${kind}`, { ...used(facts), reason, action: say(`action.${text(facts, "action")}`) });
   }
-  const found = text(facts, "evidence").replace(/\.+$/, "");
-  return say(`evidence.${kind}`, { reason, evidence: found && `${found}.`, held: held(facts) });
+  const found = text(facts, "evidence").replace(/\.+$/, ""), reason = rule(token);
+  const seen = found ? say("evidence.seen", { reason, evidence: found }) : reason;
+  return say(`evidence.${kind}`, { seen, held: held(facts) });
 }
 
 /**

@@ -29,6 +29,8 @@ const MARKS = /** @type {[string, string, string][]} */ ([
   ["cordoned", "off", "s-off"],
 ]);
 
+const SILENT = ["node-unreachable", "readings-silent", "gpu-unknown"];
+
 /** @param {string} letter one of NodeRow.cells */
 export function cellState(letter) {
   return CELL_STATES[letter] ?? "";
@@ -291,7 +293,7 @@ export function card(node) {
 
 /** @param {NodeRow} node */
 export function glyph(node) {
-  if (node.level === "off" && node.reasons[0] === "node-unreachable") return "s-unknown";
+  if (node.level === "off" && SILENT.includes(node.reasons[0] ?? "")) return "s-unknown";
   return levelGlyph(node.level);
 }
 
@@ -335,11 +337,19 @@ export function cellWord(node, state) {
 }
 
 /**
+ * What its level is about: announced work, or its most urgent reason; "" when it has none.
+ * @param {NodeRow} node
+ */
+export function mainReason({ level, planned, reasons }) {
+  return (level === "drain" && planned) || (level && reasons[0]) || "";
+}
+
+/**
  * @param {NodeRow} node
  * @param {string} [token] one of its reasons; its most urgent one when absent
  * @returns {Text}
  */
-export function reason(node, token = (node.level === "drain" && node.planned) || (node.reasons[0] ?? "")) {
+export function reason(node, token = mainReason(node)) {
   const since = node.conditions.find((condition) => condition.type === "Ready")?.since_at ?? null;
   if ((token === "node-unreachable" || token === "node-not-ready") && since !== null) {
     return say(`card.${token}`, { age: { age: since } });

@@ -2,7 +2,7 @@
  * What the Node page says about the picture's rows: the mirror of dashboard/panels/node.py.
  */
 import { say } from "../words.js";
-import { cellState, cellWord, glyph, levelGlyph, place, reason } from "./fleet.js";
+import { cellState, cellWord, glyph, levelGlyph, mainReason, place, reason } from "./fleet.js";
 import { natural } from "./order.js";
 
 /** @typedef {import("../types.js").NodeRow} NodeRow */
@@ -14,7 +14,11 @@ import { natural } from "./order.js";
 
 const GOOD_WHEN_TRUE = ["Ready"];
 const GIB = 1024;
-const BROKEN = ["gpus-missing", "gpus-withdrawn", "over-committed"];
+const CLOSING = ["node-unreachable", "node-not-ready", "node-tainted", "cordoned"];
+const NOTES = ["gpu-idle-held", "kernel-log-lost"];
+const WEAK = [
+  "gpu-unknown", "readings-silent", "gpu-work-stuck", "gpu-count-mismatch", "gpu-degraded", "gpu-unheld-use", "clock-skew",
+];
 const ALLOCATED = ["busy", "idle"];
 
 /**
@@ -23,14 +27,20 @@ const ALLOCATED = ["busy", "idle"];
  */
 export function tags(node) {
   const found = [state(node)];
-  for (const token of node.level ? node.reasons.slice(1) : []) {
-    const level = BROKEN.includes(token) ? "bad" : "off";
-    found.push({ id: token, level, glyph: levelGlyph(level), words: reason(node, token) });
+  for (const token of node.reasons.filter((one) => one !== mainReason(node))) {
+    const level = levelOf(token);
+    found.push({ id: token, level, glyph: levelGlyph(level) || "s-info", words: reason(node, token) });
   }
   if (node.cells && !node.measured) {
     found.push({ id: "measured", level: "off", glyph: "s-unknown", words: say("node.not-measured") });
   }
   return found;
+}
+
+/** @param {string} token one of a node's reasons */
+function levelOf(token) {
+  if (CLOSING.includes(token)) return "off";
+  return NOTES.includes(token) ? "run" : WEAK.includes(token) ? "warn" : "bad";
 }
 
 /**
