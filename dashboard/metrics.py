@@ -3,10 +3,11 @@
 Owns names, labels and their bounds. The fleet's numbers and the writer's are computed from the picture when somebody asks, so
 every web process tells the same; what is about sockets is of the process that answered. Must not hold rules about machines.
 
-Labels are names of clusters, pools, products and kinds: never of nodes, pods or people. Beyond `MOST` pools or products of one
-cluster the smallest are added up as "other".
+Labels are names of clusters, pools, products and kinds: never of nodes, pods or people; single GPUs are `gpu_metrics`'. Beyond
+`MOST` pools or products of one cluster the smallest are added up as "other".
 """
 
+import contextlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +20,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from dashboard import access, clusters, consumers
+from dashboard import access, clusters, consumers, gpu_metrics
+from dashboard.door import door
 from fleet import live
 from fleet.domain.picture import FleetRow, NodeRow, Snapshot
 from fleet.live import Loss, PictureError, Published, Pulse
@@ -31,12 +33,23 @@ OTHER = "other"
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """The text format. Whoever asks with a token gets the clusters that it covers."""
-    registry = CollectorRegistry()
-    registry.register(Clusters(access.clusters_of(request)))
+    registry, names = CollectorRegistry(), access.clusters_of(request)
+    registry.register(Clusters(names))
     registry.register(OwnProcess())
     for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR):
         registry.register(collector)
-    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+    body = generate_latest(registry) + gpu_metrics.readings(names) + gpu_metrics.gpus(_snapshots(names))
+    return HttpResponse(body, content_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+def _snapshots(names: Iterable[str]) -> dict[str, Snapshot]:
+    """Of the clusters that have one and whose store can be reached."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(PictureError):
+            if (published := clusters.published(name)) is not None:
+                found[name] = published.snapshot
+    return found
 
 
 class Clusters(Collector):
@@ -109,7 +122,7 @@ class Families:
         self._version.add_metric([cluster], found.version.n)
         for state, number in (("all", row.nodes), ("gpu", row.gpu_nodes), ("ready", row.nodes_ready)):
             self._nodes.add_metric([cluster, state], number)
-        for state in ("available", "cordoned", "tainted", "silent", "withdrawn"):
+        for state in ("available", "cordoned", "tainted", "silent", "withdrawn", "failed", "unknown"):
             self._gpus.add_metric([cluster, state], getattr(row, state))
         self._allocated.add_metric([cluster], row.allocated)
         self._free.add_metric([cluster], row.free)
@@ -187,7 +200,23 @@ class OwnProcess(Collector):
         yield _count(
             "vigie_slow_sockets", "Sockets of this process that were dropped to a snapshot", sum(h.slow for h in hubs)
         )
+        yield from _door()
         yield _count("vigie_notices_failed", "Notices that this process could not send", live.failures())
+
+
+def _door() -> Iterator[Metric]:
+    """What this process has answered at the door for readings."""
+    accepted = CounterMetricFamily(
+        "vigie_readings_accepted", "Readings that this process accepted", labels=("cluster",)
+    )
+    for cluster, number in sorted(door.accepted.items()):
+        accepted.add_metric([cluster], number)
+    yield accepted
+    labels = ("cluster", "reason")
+    refused = CounterMetricFamily("vigie_readings_refused", "Readings that this process refused", labels=labels)
+    for (cluster, reason), number in sorted(door.refused.items()):
+        refused.add_metric([cluster, reason], number)
+    yield refused
 
 
 def _number(name: str, text: str, value: float) -> Metric:

@@ -203,11 +203,12 @@ class IngestPace:
     slice_s: float = 300.0  # then the slice hands over to the next one
     every_s: float = 0.25
     most: int = 500  # readings at once
+    turn_s: float = 1.5  # the longest that readings are taken in without anything else
     tell_s: float = 1.0  # between two times that mere measurements are told to the writer
     save_s: float = 15.0  # between two times that the memory of a node is saved while nothing happens to it
     sweep_s: float = 1.0
     renew_s: float = 2.0
-    hold_s: float = 8.0
+    hold_s: float = 10.0
 
 
 class NotOursError(Exception):
@@ -242,8 +243,7 @@ class Ingest:
             self._hold()
             while not stopping.is_set() and not due.end.passed():
                 began = time.monotonic()
-                taken = self._turn(due)
-                if taken < self.pace.most:
+                if not self._turn(due):
                     stopping.wait(max(0.0, self.pace.every_s - (time.monotonic() - began)))
             self.gpus.release(self.cluster, self.holder)
         except NotOursError:
@@ -261,23 +261,28 @@ class Ingest:
         self.described: Cursor = BEGINNING
         self.unsure = True  # whether the store has what we remember
 
-    def _turn(self, due: "_IngestDue") -> int:
-        """Everything that waits, once; how many readings that was."""
+    def _turn(self, due: "_IngestDue") -> bool:
+        """What waits, once; whether more does."""
         if due.renewal.passed():
             self._hold()
             due.renewal.restart()
         self._hear_of_nodes()
         batch = self.gpus.take(self.cluster, self.pace.most)
-        for _, packed in batch:
+        taken, late = [], Timer(self.pace.turn_s)
+        for name, packed in batch:
             self._take_in(packed)
-        if due.sweep.passed() and len(batch) < self.pace.most:  # nobody is silent whose reading still waits
+            taken.append(name)
+            if late.passed():  # a busy machine: what we know is told before we go on, and the hold renewed
+                break
+        more = len(taken) < len(batch) or len(batch) == self.pace.most
+        if due.sweep.passed() and not more:  # nobody is silent whose reading still waits
             self._sweep()
             due.sweep.restart()
-        self._settle([name for name, _ in batch])
+        self._settle(taken)
         self._tell(due)
         if paid := self.books.write(self.memory.products()):
             self.gpus.paid(self.cluster, paid)
-        return len(batch)
+        return more
 
     def _hold(self) -> None:
         held = self.gpus.hold(self.cluster, self.holder, self.pace.hold_s)
