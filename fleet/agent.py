@@ -62,6 +62,7 @@ settings, from the environment:
   VIGIE_KMSG            the kernel log                                [/dev/kmsg]
   VIGIE_POD_RESOURCES   the kubelet's socket    [/var/lib/kubelet/pod-resources/kubelet.sock]
   VIGIE_HEALTH_FILE     touched after each round, for --check         [{tempfile.gettempdir()}/vigie-agent]
+  VIGIE_LOG             "json" for a log that programs read           [console]
 """
 
 

@@ -64,6 +64,7 @@ class Process:
         self._asked = Ask()
         self.good_rounds = 0
         self.ended = False
+        self.given_up = False
 
     def ask(self, ask: Ask, now: float) -> None:
         self._asked, self.busy_since, self.driver, self._ahead = ask, now, None, []
@@ -120,6 +121,7 @@ class Process:
 
     def close(self) -> None:
         """Idle, it ends by itself now that nobody can ask; else it is killed, which the driver may delay for ever."""
+        self.given_up = True
         if self.busy_since is not None:
             self._process.kill()
         self._in.close()
@@ -169,8 +171,11 @@ class Reader:
 
     def _round(self, first: Process, now: float, stopping: Stopping) -> Round:
         self._refusal = None
-        asked = self._ask_all(first, now)
         found: dict[int, Gpu] = {}
+        self._take(first, now, found)
+        if first.busy_since is None:
+            found.clear()  # it finished since the last round: that is old. Else it is late, and this round has its answer
+        asked = self._ask_all(first, now)
         while any(p.busy_since is not None and not p.ended for p in asked) and not stopping.is_set():
             left = now + self._deadline_s - self._clock()
             if left <= 0:
@@ -197,10 +202,13 @@ class Reader:
         for pipe in by_pipe:
             poll.register(pipe, select.POLLIN)
         for pipe, _ in poll.poll(wait_s * 1000):
-            for said in by_pipe[pipe].hear(self._clock()):
-                self._known[said.gpu.index] = said.gpu
-                if isinstance(said, Measured):
-                    found[said.gpu.index] = said.gpu
+            self._take(by_pipe[pipe], self._clock(), found)
+
+    def _take(self, process: Process, now: float, found: dict[int, Gpu]) -> None:
+        for said in process.hear(now):
+            self._known[said.gpu.index] = said.gpu
+            if isinstance(said, Measured):
+                found[said.gpu.index] = said.gpu
 
     def _is_stuck(self, process: Process) -> bool:
         if process.reading is None or process.busy_since is None:
@@ -242,7 +250,7 @@ class Reader:
         answer, error = Answer.HUNG, "a call to the driver did not return"
         if process is None:
             error = "not asked in time"
-        elif process.ended:
+        elif process.ended and not process.given_up:
             answer, error = Answer.ERROR, process.end()
         if known is None:
             return Gpu(index=index, answer=answer, error=error)
@@ -273,19 +281,27 @@ class Reader:
     def _tidy(self, now: float) -> None:
         self._killed = [process for process in self._killed if not process.gone()]
         for index, process in list(self._waiting.items()):
-            if not process.ended:
-                process.hear(now)
+            self._hear_late(process, now)
             if process.busy_since is None and process.good_rounds >= GOOD_ROUNDS:
                 self._give_up(self._waiting.pop(index))
             elif self._is_overdue(process, now):
-                self._give_up(process)
+                if not process.given_up:
+                    self._give_up(process)
                 if self._has_room(replacing=1) and (successor := self._another()):
                     self._waiting[index] = successor
         if self._main:
-            self._main.hear(now)
+            if self._main.busy_since is None:
+                self._main.hear(now)  # it has nothing to say: only whether it is still there
             if self._is_overdue(self._main, now) or self._main.ended:
                 self._give_up(self._main)
                 self._main = None
+
+    def _hear_late(self, process: Process, now: float) -> None:
+        """What was said after its round is old by now; only that it was said counts."""
+        if process.busy_since is not None:
+            process.good_rounds = -1
+        if not process.ended and not process.given_up:
+            process.hear(now)
 
     def _is_overdue(self, process: Process, now: float) -> bool:
         return process.busy_since is not None and now - process.busy_since >= self._patience_s

@@ -1,5 +1,7 @@
 """Calls into the driver that never return (case T13), and processes that do not behave. No test waits for a clock: it is ours."""
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.adapters.gpus_rounds import DEADLINE_S, GOOD_ROUNDS, MOST_WAITING, PATIENCE_S, Reader
+from fleet.adapters.gpus_rounds import DEADLINE_S, GOOD_ROUNDS, MOST_WAITING, PATIENCE_S, Process, Reader
 from fleet.domain.gpus import Answer, DriverStatus
 from tests.fleet.agent.conftest import NEVER
 
@@ -115,6 +117,18 @@ def test_processes_that_wait_are_few_however_many_gpus_hang(driver, readers):
     assert len(attempts(driver, "init")) == MOST_WAITING + 1
 
 
+def test_processes_that_not_even_sigkill_ends_are_few(driver, readers, monkeypatch):
+    """Inside the driver a process may be beyond every signal. Nobody can be put there at will: the system is made to say so."""
+    monkeypatch.setattr(Process, "gone", lambda _: False)
+    clock = Clock(driver, [hang(driver, 3)], [HALF] + [WHOLE] * 20)
+    reader = readers(clock=clock)
+    for _ in range(MOST_WAITING + 3):
+        gpus = reader.read(NEVER).gpus
+        assert [gpu.answer for gpu in gpus] == [Answer.OK] * 3 + [Answer.HUNG] + [Answer.OK] * 4
+        clock.now += PATIENCE_S
+    assert len(attempts(driver, "devices.3.temperature")) == MOST_WAITING
+
+
 def test_a_driver_that_does_not_even_start(driver, readers):
     driver.answers["init"] = HANG
     driver.write()
@@ -164,6 +178,16 @@ def test_a_library_that_crashes_at_once(driver, readers):
     driver.write()
     found = readers().read(NEVER)
     assert (found.driver.status, found.driver.error) == (DriverStatus.ERROR, "the reading process ended with signal 6")
+
+
+def test_a_process_that_somebody_ended_is_replaced(driver, readers):
+    reader = readers()
+    reader.read(NEVER)
+    (pid,) = attempts(driver, "init")
+    os.kill(pid, signal.SIGKILL)
+    while is_running(pid):
+        time.sleep(0.01)
+    assert [gpu.answer for gpu in reader.read(NEVER).gpus] == [Answer.OK] * 8
 
 
 def test_gpus_that_come_or_go_are_read_anew(driver, readers):
