@@ -186,7 +186,9 @@ def numbers(found: Availability, window_s: int = 0) -> list[KeyNumber]:
         KeyNumber("availability", percent(found.availability), note=window),
         *(_part(name, getattr(found, f"{name}_s"), found.owned_s) for name in ("up", "down", "planned", "unknown")),
         KeyNumber("failures", found.failures, note=_open(found), level="bad" if found.open else ""),
-        KeyNumber("mtbf", between, note=proves),
+        KeyNumber("mtbf", between, note=proves)
+        if found.mtbf_s is None
+        else KeyNumber("mtbf", hours(found.mtbf_s), say("avail.unit")),
         KeyNumber("mttr", repair, note=repairs),
     ]
 

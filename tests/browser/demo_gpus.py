@@ -93,5 +93,9 @@ def attentive(found: Snapshot, now: float) -> Snapshot:
         for kind, since, *facts in told
     }
     node = msgspec.structs.replace(found.nodes[name], level="bad", reasons=tuple(kind.value for kind, *_ in told))
-    attention = dict(sorted({**found.attention, **rows}.items(), key=lambda item: item[1].rank))
+    ranked = {
+        key: msgspec.structs.replace(row, rank=RANKS[Concern(row.kind)])
+        for key, row in {**found.attention, **rows}.items()
+    }
+    attention = dict(sorted(ranked.items(), key=lambda item: item[1].rank))
     return msgspec.structs.replace(found, nodes={**found.nodes, name: node}, attention=attention)
