@@ -136,7 +136,7 @@ class Exporters(Protocol):
 
 
 class TokenReviews(Protocol):
-    """What a cluster says about its service accounts' tokens. Both methods have a deadline of a few seconds and raise PortError."""
+    """What a cluster says about its service accounts' tokens. Both methods have a deadline of seconds, and raise PortError."""
 
     def review(self, token: str, audience: str) -> Review:
         """Whose token it is, and whether it is meant for `audience`."""

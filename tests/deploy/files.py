@@ -15,8 +15,8 @@ Object = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-BASE = DEPLOY / "kubernetes"
-RUNS = ("web", "watch", "beat", "prepare")  # what runs from our image
+BASE, AGENT, DCGM = DEPLOY / "kubernetes", DEPLOY / "agent", DEPLOY / "dcgm"
+RUNS = ("web", "watch", "readings", "beat", "prepare")  # what runs from our image
 
 
 @cache
@@ -31,28 +31,27 @@ def services() -> dict[str, Object]:
 
 
 @cache
-def kustomization() -> Object:
-    found: Object = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+def kustomization(folder: Path = BASE) -> Object:
+    found: Object = yaml.safe_load((folder / "kustomization.yaml").read_text())
     return found
 
 
 @cache
-def manifests() -> list[Object]:
-    """Every object of the base's files, as written."""
-    return [
-        document for name in kustomization()["resources"] for document in yaml.safe_load_all((BASE / name).read_text())
-    ]
+def manifests(folder: Path = BASE) -> list[Object]:
+    """Every object of a folder's files, as written."""
+    names = kustomization(folder)["resources"]
+    return [document for name in names for document in yaml.safe_load_all((folder / name).read_text())]
 
 
-def manifest(kind: str, name: str) -> Object:
-    return next(m for m in manifests() if (m["kind"], m["metadata"]["name"]) == (kind, name))
+def manifest(kind: str, name: str, folder: Path = BASE) -> Object:
+    return next(m for m in manifests(folder) if (m["kind"], m["metadata"]["name"]) == (kind, name))
 
 
 @cache
-def built() -> list[Object]:
-    """Every object of the base as `kubectl apply -k` would send it."""
+def built(folder: Path = BASE) -> list[Object]:
+    """Every object of a folder as `kubectl apply -k` would send it."""
     done = subprocess.run(
-        [str(KUBECTL), "kustomize", str(BASE)], capture_output=True, text=True, timeout=60, check=True
+        [str(KUBECTL), "kustomize", str(folder)], capture_output=True, text=True, timeout=60, check=True
     )
     return list(yaml.safe_load_all(done.stdout))
 

@@ -1,25 +1,30 @@
-"""The watch worker's role: enough for the real adapter, and nothing in it that the adapter can do without.
+"""The roles of our accounts: enough for the real adapters, and nothing in the watch worker's that its adapter can do without.
 
 The rehearsal enforces RBAC. What most clusters grant to everybody (`/version`) is taken away first: the role stands alone.
 """
 
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from fleet.adapters.cluster_kubernetes import KubernetesCluster
 from fleet.adapters.cluster_streams import Patience
+from fleet.adapters.exporters_kubernetes import KubernetesExporters
+from fleet.adapters.reviews_kubernetes import KubernetesReviews
 from fleet.domain.kube import RESOURCES, Bookmark, Kind, Listed, Lost
 from fleet.live import MemoryPicture
 from fleet.observe import Writer
 from fleet.ports import PortError
 from fleet.simulation.auth import service_account
+from fleet.simulation.catalogue import AGENT
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
-from tests.deploy.files import Object, manifest
+from fleet.simulation.store import Store
+from tests.deploy.files import DCGM, Object, manifest, manifests
 from tests.fleet.clusters import wait_for
 
 ROLE = manifest("ClusterRole", "vigie-watch")
@@ -53,30 +58,49 @@ def without(role: Object, verb: str, group: str, what: str) -> Object:
     return less
 
 
+PLURALS = {
+    "ServiceAccount": "serviceaccounts",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+}
+
+
+def plant(store: Store, objects: Iterable[Object]) -> None:
+    """What an administrator would apply; what everybody is granted otherwise is taken away."""
+    for binding in store.list("clusterrolebindings"):
+        if binding["metadata"]["name"].startswith("system:"):
+            store.delete("clusterrolebindings", None, binding["metadata"]["name"])
+    there = {found["metadata"]["name"] for found in store.list("namespaces")}
+    for sent in objects:
+        namespace = sent["metadata"].get("namespace")
+        if namespace and namespace not in there:
+            store.create("namespaces", {"metadata": {"name": namespace}}, manager="test")
+            there.add(namespace)
+        if sent["kind"] in PLURALS:
+            store.create(PLURALS[sent["kind"]], copy.deepcopy(sent), manager="test")
+
+
+def kubeconfig_of(cluster: Serving, name: str, home: Path) -> Path:
+    """A kubeconfig with a token of a service account of ours."""
+    user = service_account("vigie", name)
+    config = yaml.safe_load(cluster.call(lambda: cluster.server.kubeconfig("rehearsal", user)))
+    token = cluster.call(lambda: cluster.server.auth.issue_for_account("vigie", name))
+    config["users"][0]["user"]["token"] = token
+    path = home / f"{name}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
 class Account:
-    """The rehearsal as the service account sees it; `role` is what it may do at the moment."""
+    """The rehearsal as the watch worker's account sees it; `role` is what it may do at the moment."""
 
     def __init__(self, cluster: Serving, home: Path) -> None:
         self._cluster, self._store = cluster, cluster.rehearsal.store
-        cluster.call(self._plant)
-        self.kubeconfig = home / "kubeconfig"
-        user = service_account("vigie", "vigie-watch")
-        config = yaml.safe_load(cluster.call(lambda: cluster.server.kubeconfig("rehearsal", user)))
-        token = cluster.call(lambda: cluster.server.auth.issue_for_account("vigie", "vigie-watch"))
-        config["users"][0]["user"]["token"] = token
-        self.kubeconfig.write_text(yaml.safe_dump(config))
+        cluster.call(lambda: plant(self._store, [m for m in manifests() if m["metadata"]["name"] == "vigie-watch"]))
+        self.kubeconfig = kubeconfig_of(cluster, "vigie-watch", home)
         self.cluster = KubernetesCluster("rehearsal", str(self.kubeconfig), QUICK)
-
-    def _plant(self) -> None:
-        for binding in self._store.list("clusterrolebindings"):
-            if binding["metadata"]["name"].startswith("system:"):
-                self._store.delete("clusterrolebindings", None, binding["metadata"]["name"])
-        plurals = {"Namespace": "namespaces", "ServiceAccount": "serviceaccounts"}
-        for kind, name in (("Namespace", "vigie"), ("ServiceAccount", "vigie-watch")):
-            self._store.create(plurals[kind], copy.deepcopy(manifest(kind, name)), manager="test")
-        self._store.create("clusterroles", copy.deepcopy(ROLE), manager="test")
-        binding = copy.deepcopy(manifest("ClusterRoleBinding", "vigie-watch"))
-        self._store.create("clusterrolebindings", binding, manager="test")
 
     def give(self, role: Object) -> None:
         rules = copy.deepcopy(role["rules"])
@@ -89,7 +113,7 @@ class Account:
     def refused(self) -> set[str]:
         """What the adapter is refused, of all that it asks for: kinds, the identity of the cluster, the probe."""
         found = {kind.value for kind in Kind if not self._follows(kind)}
-        if not self.cluster._server.uid():
+        if not self.cluster.server.uid():
             found.add("namespaces")
         try:
             self.cluster.version()
@@ -158,7 +182,7 @@ def test_the_account_cannot_change_anything_or_look_into_pods(given: Account) ->
         ("GET", "/api/v1/namespaces"),
         ("GET", "/api/v1/namespaces/default"),
     ]
-    pools, url, headers = given.cluster._server._request("/", {})
+    pools, url, headers = given.cluster.server._request("GET", "/", {})
     for method, path in attempts:
         answer = pools.request(method, url.rstrip("/") + path, headers=headers, body=b"{}" if method != "GET" else None)
         assert answer.status == 403, (method, path, answer.data)
@@ -187,3 +211,45 @@ def test_the_worker_names_a_kind_that_it_may_not_read(given: Account) -> None:
     given.give(without(ROLE, "list", "batch", "jobs"))
     picture = picture_of(given, lambda pulse: [what for what, *_ in pulse.trouble] == ["jobs"])
     assert picture.last_pulse("rehearsal").trouble[0][:2] == ("jobs", "Forbidden")
+
+
+# The other accounts
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A cluster with the roles of the base and of dcgm/, where nobody may do anything else."""
+    with serving(Rehearsal(nodes=2, pace=0), tmp_path_factory.mktemp("bare")) as cluster:
+        cluster.call(lambda: plant(cluster.rehearsal.store, [*manifests(), *manifests(DCGM)]))
+        yield cluster
+
+
+def test_web_may_ask_whose_a_token_is_and_nothing_else(bare: Serving, tmp_path: Path) -> None:
+    reviews = KubernetesReviews("rehearsal", str(kubeconfig_of(bare, "vigie-web", tmp_path)))
+    token = bare.call(lambda: bare.server.auth.issue_for_account(AGENT.namespace, AGENT.account))
+    assert reviews.review(token, "elsewhere").error
+    with pytest.raises(PortError) as caught:
+        reviews.node_of_pod("vigie", "any")
+    assert caught.value.status == 403, "for that the agent's namespace has a Role (deploy/agent)"
+    role = manifest("ClusterRole", "vigie-web")
+    assert grants(role) == [("create", "authentication.k8s.io", "tokenreviews")]
+
+
+def test_the_readings_worker_may_scrape_exporters_and_nothing_else(bare: Serving, tmp_path: Path) -> None:
+    exporters = KubernetesExporters("rehearsal", str(kubeconfig_of(bare, "vigie-readings", tmp_path)))
+    found = exporters.find()
+    assert {e.namespace for e in found} == {manifest("Role", "vigie-readings-proxy", DCGM)["metadata"]["namespace"]}
+    assert exporters.read(found[0], "boot-1").gpus
+    elsewhere = bare.call(lambda: next(p for p in bare.rehearsal.store.list("pods", "monitoring")))
+    with pytest.raises(PortError) as caught:
+        exporters.read(replace(found[0], namespace="monitoring", pod=elsewhere["metadata"]["name"]), "boot-1")
+    assert caught.value.status == 403
+    assert grants(manifest("ClusterRole", "vigie-readings", DCGM)) == [("list", "", "pods")]
+    assert grants(manifest("Role", "vigie-readings-proxy", DCGM)) == [("get", "", "pods/proxy")]
+
+
+def test_without_its_roles_nothing_can_be_scraped(bare: Serving, tmp_path: Path) -> None:
+    exporters = KubernetesExporters("rehearsal", str(kubeconfig_of(bare, "vigie-web", tmp_path)))
+    with pytest.raises(PortError) as caught:
+        exporters.find()
+    assert caught.value.status == 403

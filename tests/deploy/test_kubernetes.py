@@ -2,8 +2,10 @@
 
 import base64
 import copy
+import os
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,7 +15,9 @@ from fleet.simulation.rehearsal import Rehearsal, serving
 from fleet.simulation.resources import SERVED
 from tests.deploy import models
 from tests.deploy.files import (
+    AGENT,
     BASE,
+    DCGM,
     RUNS,
     Object,
     built,
@@ -55,16 +59,36 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with serving(Rehearsal(nodes=2, pace=0), tmp_path_factory.mktemp("cluster")) as cluster:
         found = Api(yaml.safe_load(cluster.kubeconfig.read_text()))
         with found.client:
-            # As `kubectl apply -k` does, the namespace comes first and is there for the rest.
-            found.client.post("/api/v1/namespaces", json=manifest("Namespace", "vigie")).raise_for_status()
+            # As `kubectl apply -k` does, the namespaces come first and are there for the rest.
+            for folder, name in ((BASE, "vigie"), (AGENT, "vigie-agent")):
+                made = found.client.post("/api/v1/namespaces", json=manifest("Namespace", name, folder))
+                assert made.status_code in {201, 409}, made.text
             yield found
+
+
+@pytest.fixture(scope="module")
+def scraping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site's overlay that adds the component for dcgm-exporter."""
+    folder = tmp_path_factory.mktemp("overlay")
+    added = {name: [os.path.relpath(path, folder)] for name, path in (("resources", BASE), ("components", DCGM))}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(added))
+    return folder
+
+
+EVERYWHERE = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
+CLUSTER_KINDS = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+KINDS = {
+    BASE: {"ConfigMap", "Service", "Deployment", "Job", "PodDisruptionBudget", "NetworkPolicy"},
+    AGENT: {"ConfigMap", "DaemonSet", "NetworkPolicy"},
+}
 
 
 class TestSchema:
     pytestmark = marks
 
-    def test_an_api_server_takes_every_object_of_the_base(self, api: Api) -> None:
-        for found in built():
+    @pytest.mark.parametrize("folder", [BASE, AGENT])
+    def test_an_api_server_takes_every_object(self, api: Api, folder: Path) -> None:
+        for found in built(folder):
             answer = api.dry_run(found)
             there = found["kind"] == "Namespace" and answer.json().get("reason") == "AlreadyExists"
             assert answer.status_code == 201 or there, answer.text
@@ -75,21 +99,35 @@ class TestSchema:
             if found["kind"] != "Namespace":
                 assert api.client.get(f"{path(found)}/{found['metadata']['name']}").status_code == 404
 
-    def test_every_object_fits_the_published_models(self) -> None:
-        assert [p for found in built() for p in models.problems(found)] == []
+    @pytest.mark.parametrize("folder", [BASE, AGENT])
+    def test_every_object_fits_the_published_models(self, folder: Path) -> None:
+        assert [p for found in built(folder) for p in models.problems(found)] == []
 
-    def test_everything_is_in_our_namespace(self) -> None:
-        everywhere = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
-        assert {m["metadata"]["namespace"] for m in built() if m["kind"] not in everywhere} == {"vigie"}
+    @pytest.mark.parametrize(("folder", "namespace"), [(BASE, "vigie"), (AGENT, "vigie-agent")])
+    def test_everything_is_in_our_namespace(self, folder: Path, namespace: str) -> None:
+        assert {m["metadata"]["namespace"] for m in built(folder) if m["kind"] not in EVERYWHERE} == {namespace}
 
-    def test_no_secret_is_in_the_base(self) -> None:
-        assert {m["kind"] for m in built()} == {
-            *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ConfigMap", "Service"),
-            *("Deployment", "Job", "PodDisruptionBudget", "NetworkPolicy"),
-        }
+    @pytest.mark.parametrize("folder", [BASE, AGENT])
+    def test_no_secret_is_in_it(self, folder: Path) -> None:
+        found = {m["kind"] for m in built(folder)}
+        assert found - CLUSTER_KINDS == KINDS[folder]
 
-    def test_all_files_are_part_of_the_base(self) -> None:
-        assert {p.name for p in BASE.iterdir()} == {"kustomization.yaml", *kustomization()["resources"]}
+    @pytest.mark.parametrize("folder", [BASE, AGENT, DCGM])
+    def test_all_files_are_part_of_it(self, folder: Path) -> None:
+        assert {p.name for p in folder.iterdir()} == {"kustomization.yaml", *kustomization(folder)["resources"]}
+
+    def test_the_component_lets_the_readings_worker_scrape(self, api: Api, scraping: Path) -> None:
+        found = built(scraping)
+        assert [p for one in found for p in models.problems(one)] == []
+        pods = {one["metadata"]["name"]: pod_of(one) for one in found if one["kind"] == "Deployment"}
+        readings = pods["readings"]
+        assert (readings["serviceAccountName"], readings["automountServiceAccountToken"]) == ("vigie-readings", True)
+        told = next(one["data"] for one in found if one["kind"] == "ConfigMap")
+        assert (told["VIGIE_DCGM"], told["VIGIE_SECURE"]) == ("proxy", "1")
+        assert {r["metadata"]["namespace"] for r in found if r["kind"] == "Role"} == {"gpu-operator"}
+        for one in found:
+            if one["kind"] in {"Deployment", "Role", "RoleBinding", "NetworkPolicy"}:
+                assert api.dry_run(one).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -155,6 +193,7 @@ def test_the_shape_of_each_workload() -> None:
         "prepare": ("Job", None, None),
         "web": ("Deployment", 2, None),
         "watch": ("Deployment", 1, None),
+        "readings": ("Deployment", 1, None),
         "beat": ("Deployment", 1, "Recreate"),
         "redis": ("Deployment", 1, "Recreate"),
     }
@@ -210,13 +249,13 @@ def test_secrets_come_by_reference(name: str, container: Object) -> None:
         assert "$(REDIS_PASSWORD)" in entry.get("value", "$(REDIS_PASSWORD)")
 
 
-def test_only_the_watch_worker_can_speak_to_the_cluster() -> None:
+def test_only_two_speak_to_the_cluster_each_with_its_own_account() -> None:
     with_token = {name for name, w in workloads().items() if pod_of(w)["automountServiceAccountToken"]}
     named = {
         name: pod_of(w)["serviceAccountName"] for name, w in workloads().items() if "serviceAccountName" in pod_of(w)
     }
-    assert with_token == {"watch"}
-    assert named == {"watch": "vigie-watch"}
+    assert with_token == {"watch", "web"}
+    assert named == {"watch": "vigie-watch", "web": "vigie-web"}
 
 
 def reached(direction: str, name: str) -> list[Object]:
@@ -235,8 +274,9 @@ def selects(selector: Object, component: str) -> bool:
 @pytest.mark.parametrize(
     ("name", "into", "out"),
     [
-        ("web", {8000}, {53, 6379, 5432}),
+        ("web", {8000}, {53, 6379, 5432, 443, 6443}),
         ("watch", set(), {53, 6379, 5432, 443, 6443}),
+        ("readings", set(), {53, 6379, 5432}),
         ("beat", set(), {53, 6379, 5432}),
         ("prepare", set(), {53, 6379, 5432}),
         ("redis", {6379}, {53}),
