@@ -34,7 +34,7 @@ Post = Callable[[bytes, str], Awaitable[Answer]]
 logger = logging.getLogger(__name__)
 
 EVERY_S = 5.0  # of the wall's clock, however fast the cluster's goes
-FIRST_RETRY_S, LAST_RETRY_S = 0.5, 60.0
+FIRST_RETRY_S = 0.5  # later each time, and no later than the next reading would be
 TOKEN_S = 3600
 RENEWED_AT = 0.8  # of a token's life, as kubelets do
 FAULTS_KEPT = 64
@@ -108,14 +108,14 @@ class Agent:
         if answer.status == 202:
             del self._faults[:told]
             self._refused = 0
+            self._of.content()
             return EVERY_S
         return self._again(f"{answer.status} {answer.body[:200]!r}", answer.retry_after_s)
 
     def _again(self, why: str, wait_s: float | None) -> float:
         """Come back later each time; a reading that was not taken is replaced by the next, its faults are kept."""
-        level = logging.DEBUG if self._refused else logging.INFO
-        logger.log(level, "the reading of %s was not taken: %s", self.node, why)
-        backs_off_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(self._refused, 10))
+        self._of.complain(self.node, why)
+        backs_off_s = min(EVERY_S, FIRST_RETRY_S * 2.0 ** min(self._refused, 10))
         self._refused += 1
         return max(backs_off_s, wait_s or 0.0)
 
@@ -147,6 +147,7 @@ class Agents:
         self._agents: dict[str, tuple[Agent, asyncio.Task[None]]] = {}
         self._at_once: set[asyncio.Task[float]] = set()
         self._following: asyncio.Task[None] | None = None
+        self._complained = False
 
     def start(self) -> None:
         self.machines.on_log = self._hurry
@@ -166,6 +167,18 @@ class Agents:
         for task in [self._following, *(t for _, t in self._agents.values())]:
             if task is not None and task.done() and not task.cancelled():
                 raise RuntimeError(f"{task.get_name()} has ended") from task.exception()
+
+    def complain(self, node: str, why: str) -> None:
+        """A reading was not taken. The first one is worth a line; the others will fare alike."""
+        level = logging.DEBUG if self._complained else logging.INFO
+        logger.log(level, "the reading of %s was not taken: %s", node, why)
+        self._complained = True
+
+    def content(self) -> None:
+        """A reading was taken."""
+        if self._complained:
+            logger.info("readings are taken")
+        self._complained = False
 
     def pod_on(self, node: str) -> Object | None:
         """The pod that is the agent there, while its container runs and the machine is up."""

@@ -57,6 +57,7 @@ class Workload:
     run_s: float | None = None
     completions: int | None = None
     autoscale: tuple[int, int] | None = None  # fewest and most replicas
+    busy: float | None = None  # how busy it keeps its GPUs, where that is not as for its image
 
     @property
     def replicas(self) -> int:
@@ -122,7 +123,7 @@ WORKLOADS: tuple[Workload, ...] = (
     _notebook("amina", "Language", "A100", 1, {14: 1}),
     _notebook("jonas", "Assistant", "A100", 1, {14: 1}),
     _notebook("lucia", "Speech", "A100", 1, {15: 1}),
-    _notebook("petr", "Search", "H100", 2, {9: 1}),
+    replace(_notebook("petr", "Search", "H100", 2, {9: 1}), busy=0.0),  # has gone home
     _notebook("noor", "Vision", "L4", 1, {}),
     _notebook("tomas", "Bio", "L4", 1, {}),
     _notebook("yuki", "Imaging", "L4", 1, {}),

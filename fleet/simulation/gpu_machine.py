@@ -44,7 +44,6 @@ class State:
     """What a board remembers between two looks."""
 
     troubles: Troubles = frozenset()
-    since: float = 0.0  # its latest trouble
     temperature_c: float = 0.0
     energy_j: float = 0.0
     corrected: float = 0.0
@@ -136,13 +135,14 @@ class Machine:
                 self._states[slot] = _first_state(self._boards[slot], now, fresh=True)
 
     def _suffer(self, slot: int, found: Troubles, held: Held, now: float, *, silent: bool) -> None:
-        state, board = self._states[slot], self._boards[slot]
+        board = self._boards[slot]
+        if gpu_troubles.need_reset(self._states[slot].troubles - found):
+            self._states[slot] = _first_state(board, now, fresh=True)
+        state = self._states[slot]
         begun = found - state.troubles
+        state.troubles = found
         if not begun:
-            state.troubles = found
             return
-        self._advance(state, board, 0.0, now)
-        state.troubles, state.since = found, now
         if silent:
             return
         pod, _ = held.get((slot, WHOLE), (None, ""))

@@ -96,6 +96,11 @@ def xids(trouble: Trouble) -> list[int]:
     return [code for code, _ in LINES.get(trouble, ()) if code]
 
 
+def need_reset(over: Troubles) -> bool:
+    """Whether these are over only because the GPU was reset: what the driver counts has begun anew."""
+    return any(xids(trouble) for trouble in over)
+
+
 def kernel_lines(trouble: Trouble, bus: str, pid: int | None) -> list[str]:
     """What the driver writes when `trouble` begins on the GPU at `bus` ("0000:9d:00"), where `pid` works if anybody does."""
     said = []

@@ -6,6 +6,7 @@ Pure: a row of the catalogue in, manifests out, as they would be applied. What t
 from typing import Any
 
 from fleet.simulation.catalogue import AGENT_AUDIENCE, Daemon, Kind, Workload
+from fleet.simulation.gpu_work import BUSY
 from fleet.simulation.hardware import GPU, MODELS
 
 Object = dict[str, Any]
@@ -20,6 +21,8 @@ def template(workload: Workload, image: str) -> Object:
     metadata: Object = {"labels": labels}
     if workload.run_s is not None:
         metadata["annotations"] = {"sim/run-seconds": f"{workload.run_s:g}", "sim/run-spread": "0.5"}
+    if workload.busy is not None:
+        metadata.setdefault("annotations", {})[BUSY] = f"{workload.busy:g}"
     spec: Object = {
         "containers": [_container(workload, image)],
         "terminationGracePeriodSeconds": workload.grace_s,

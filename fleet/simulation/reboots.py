@@ -66,7 +66,8 @@ class Reboots(Controller):
         return boot_s
 
     def _boot(self, node: Object) -> None:
-        """A new boot id first, then the kubelet speaks again and sees that its containers are gone."""
+        """What a reboot mends is mended, then a new boot id, then the kubelet speaks again and sees its containers gone."""
+        self._note(node, gpu_troubles.after_reboot(_notes(node)))
         boot = str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
         name = _name(node)
 
@@ -74,8 +75,7 @@ class Reboots(Controller):
             draft["status"].setdefault("nodeInfo", {})["bootID"] = boot
 
         self.store.mutate("nodes", None, name, booted, manager="kubelet", subresource="status")
-        mended = gpu_troubles.after_reboot(_notes(node))
-        self._note(node, {**mended, SILENT: None, UP_AT: None, REQUESTED: None, REBOOTED_AT: stamp(self.clock.now())})
+        self._note(node, {SILENT: None, UP_AT: None, REQUESTED: None, REBOOTED_AT: stamp(self.clock.now())})
         message = f"Node {name} has been rebooted, boot id: {boot}"
         self.recorder.core(node, "Rebooted", message, component="kubelet", manager="kubelet", host=name, kind="Warning")
 

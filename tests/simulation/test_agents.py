@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from fleet.domain.gpus import Answer as GpuAnswer
 from fleet.domain.gpus import DriverStatus, Reading
 from fleet.simulation.agents import FAULTS_KEPT, Agents
 from fleet.simulation.auth import Auth, BadTokenError
@@ -12,7 +13,7 @@ from fleet.simulation.clock import ManualClock
 from fleet.simulation.machines import Machines
 from fleet.simulation.posting import Answer, UnreachableError
 from fleet.simulation.rehearsal import Rehearsal
-from tests.simulation.test_gpu_machines import EMPTY, TRAINING, Fleet
+from tests.simulation.test_gpu_machines import EMPTY, TRAINING, Fleet, number
 
 Object = dict[str, Any]
 
@@ -143,9 +144,9 @@ async def test_who_is_not_let_in_comes_back_later_each_time() -> None:
         await watched.run(60.0)
         at = [at for at, reading, _ in watched.posted if reading.node == TRAINING]
         pauses = [round(later - earlier, 3) for earlier, later in itertools.pairwise(at)]
-        assert pauses[:6] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+        assert pauses[:6] == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
         watched.answer = Answer(202)
-        await watched.run(60.0)
+        await watched.run(6.0)
         assert 5 <= len(watched.of(TRAINING, await watched.run(30.0))) <= 6
 
 
@@ -202,3 +203,29 @@ async def test_a_new_node_has_an_agent_and_one_that_is_gone_has_none() -> None:
         watched.fleet.store.delete("nodes", None, EMPTY)
         await watched.run(1.0)
         assert watched.of(EMPTY, await watched.run(20.0)) == []
+
+
+async def test_a_reboot_brings_a_lost_gpu_back_and_repeats_no_fault() -> None:
+    async with Watched() as watched:
+        await watched.run(6.0)
+        before = watched.of(EMPTY, watched.posted)[-1]
+        asked = {"vigie.dev/reboot-requested": "true", "sim/boot-seconds": "30", "sim/gpu-6": "remap-pending"}
+
+        def break_and_ask(draft: Object) -> None:
+            draft["metadata"]["annotations"] |= {**asked, "sim/gpu-3": "off-bus"}
+
+        watched.fleet.store.mutate("nodes", None, EMPTY, break_and_ask, manager="test")
+        lost = watched.of(EMPTY, await watched.run(14.0))
+        assert [f.code for r in lost for f in r.faults if f.code] == [79, 154]
+        assert {r.gpus[3].answer for r in lost} == {GpuAnswer.LOST}
+        after = watched.of(EMPTY, await watched.run(60.0))
+        assert {r.boot_id for r in after} != {before.boot_id}
+        back = [r for r in after if r.boot_id != before.boot_id]
+        assert (back[0].sequence, back[0].gpus[3].answer, back[0].gpus[3].uuid) == (
+            1,
+            GpuAnswer.OK,
+            before.gpus[3].uuid,
+        )
+        assert [f for r in back for f in r.faults] == []
+        assert (back[0].gpus[6].remap_pending, back[0].gpus[6].remap_uncorrected) == (0, 1)
+        assert number(back[0].gpus[3].energy_j) < number(before.gpus[3].energy_j)

@@ -250,6 +250,15 @@ class TestTroubles:
         assert machine is not None
         assert machine.boot_id == "another" == boot_id(fleet.store.get("nodes", None, TRAINING))
 
+    def test_what_was_logged_is_over_with_a_reset_of_the_gpu(self, fleet: Fleet) -> None:
+        fleet.note(TRAINING, sim_gpu_3="uncorrectable", sim_gpu_4="hung")
+        before = fleet.machines.gpus(TRAINING)
+        fleet.note(TRAINING, sim_gpu_3=None, sim_gpu_4=None)
+        after = fleet.machines.gpus(TRAINING)
+        assert (after[3].energy_j, after[3].ecc_uncorrected, after[3].recovery_action) == (0, 0, 0)
+        assert number(after[4].energy_j) > 1e8, "that one was only asked in vain"
+        assert after[2] == before[2]
+
     @pytest.mark.parametrize("said", ["", "nonsense", "OFF-BUS", "off_bus"])
     def test_other_words_mean_nothing(self, fleet: Fleet, said: str) -> None:
         before = fleet.machines.gpus(TRAINING)
