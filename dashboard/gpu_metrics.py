@@ -1,8 +1,8 @@
 """What `/metrics` says of single GPUs, and of readings on their way in.
 
-Owns these names and labels. A GPU has some twenty series: a site that keeps its GPUs in Prometheus asks for them. They are
-rendered by hand, since a hundred thousand samples are too many for the client library's objects. Numbers only: what is not applicable or
-unknown has no sample, and `vigie_gpu_state` says why.
+Owns these names and labels. A GPU has some twenty series, for a site that keeps its GPUs in Prometheus. Rendered by hand:
+a hundred thousand samples are too many for the client library's objects. Numbers only: what is not applicable or unknown has no
+sample, and `vigie_gpu_state` says why.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -107,6 +107,16 @@ def readings(clusters: Iterable[str]) -> bytes:
             "Transitions that wait for the ledger",
             "gauge",
             [(labels, worker.owed) for labels, worker in workers],
+        ),
+        (
+            "scrapes_total",
+            "Answers of GPU exporters, by outcome",
+            "counter",
+            [
+                (f'{labels},outcome="{_escaped(outcome)}"', number)
+                for labels, worker in workers
+                for outcome, number in sorted(worker.scrapes.items())
+            ],
         ),
     )
     return "".join(_family(name, text, samples, kind) for name, text, kind, samples in families).encode()

@@ -15,7 +15,7 @@ from django.db.models import Max, QuerySet
 
 from fleet.domain import machines, spans
 from fleet.domain.spans import Sample
-from fleet.domain.verdicts import Transition
+from fleet.domain.verdicts import Fact, Transition
 from fleet.models import GpuHour, GpuLineup, GpuMinute, HealthTransition, Packed
 
 MINUTES_KEPT_S = 7 * 86_400
@@ -52,8 +52,9 @@ def before(cluster: str, at: float, *, gpu: str | None = None, node: str | None 
 
 def products(cluster: str) -> dict[str, str]:
     """The product of every GPU that the ledger knows, short, as last recorded."""
-    found = HealthTransition.objects.filter(cluster=cluster).order_by("pk").values_list("gpu", "product")
-    return dict(found.distinct() if not found.query.distinct else found)
+    rows = HealthTransition.objects.filter(cluster=cluster)
+    last = rows.order_by().values("gpu").annotate(last=Max("pk"))
+    return dict(HealthTransition.objects.filter(pk__in=last.values("last")).values_list("gpu", "product"))
 
 
 def open_findings(cluster: str, node: str, now: float) -> list[Transition]:
@@ -88,12 +89,17 @@ def _row(cluster: str, found: Transition, product_name: str) -> HealthTransition
         soft=found.soft,
         reason=found.reason,
         action=found.action,
-        evidence=found.evidence,
+        evidence={name: _clean(fact) for name, fact in found.evidence.items()},
         boot_id=found.boot_id,
         planned=found.planned,
         closes=found.closes,
         instance=str(found.evidence.get("instance") or "")[:100],
     )
+
+
+def _clean(fact: Fact) -> Fact:
+    """PostgreSQL takes no NUL in a text."""
+    return fact.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(fact, str) else fact
 
 
 def _transition(row: HealthTransition) -> Transition:

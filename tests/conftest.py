@@ -28,7 +28,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 def _tables_can_be_emptied():
     """Between two tests, tables that refuse DELETE are emptied too: their triggers go first and come back. (PostgreSQL truncates,
     which triggers do not see.)"""
-    from django.db.backends.sqlite3.operations import DatabaseOperations
+    from django.db.backends.sqlite3.base import DatabaseOperations  # the other way round they import each other
 
     plain = DatabaseOperations.sql_flush
 
