@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 import structlog
-from django.db import DataError, Error, close_old_connections
+from django.db import DataError, Error, close_old_connections, connection
 
 from fleet import history
 from fleet.domain.spans import MINUTE_S, Gathering, Sample
@@ -90,7 +90,7 @@ class Books:
             self._read_at = time.monotonic() + UNREADABLE_S
             return []
         finally:
-            close_old_connections()
+            _let_go()
 
     def write(self, products: Mapping[str, str]) -> int:
         """Begin to pay, if there is anything to pay and nobody is at it; how many transitions have been paid since last time."""
@@ -124,7 +124,7 @@ class Books:
             )
             self._write_at = time.monotonic() + AGAIN_S
         finally:
-            close_old_connections()
+            _let_go()
             self._writing.release()
 
     def _record(self, transitions: list[Transition], products: Mapping[str, str]) -> None:
@@ -141,6 +141,12 @@ class Books:
     def _end(self, node: str, gathering: Gathering) -> None:
         if samples := gathering.samples():
             self._minutes.append((node, gathering.span, samples))
+
+
+def _let_go() -> None:
+    """Between two uses a server may have closed the connection, which only the next use would notice."""
+    if not connection.in_atomic_block:
+        close_old_connections()
 
 
 def _thread(job: Job) -> None:
