@@ -7,7 +7,7 @@ a cluster is reached or where anything is kept, and decides nothing about what o
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -233,6 +233,7 @@ class Ingest:
         self.books = books or Books(cluster)
         self.holder = uuid.uuid4().hex
         self.worker = Worker(now())
+        self.scrapes: Mapping[str, int] = {}  # of whoever scrapes for this process, to be told with the rest
         self._begin()
 
     def run(self, stopping: Stopping) -> bool:
@@ -348,7 +349,8 @@ class Ingest:
             self.gpus.publish(self.cluster, self.memory.untold())
             due.telling.restart()
         if due.saying.passed():
-            self.worker = replace(self.worker, said_at=self.now(), owed=len(self.books.owed))
+            owed, scrapes = len(self.books.owed), dict(self.scrapes)
+            self.worker = replace(self.worker, said_at=self.now(), owed=owed, scrapes=scrapes)
             self.gpus.say(self.cluster, self.worker)
             self.worker = replace(self.worker, lag_s=0.0)
             due.saying.restart()

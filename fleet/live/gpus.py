@@ -82,6 +82,7 @@ class Worker(Struct, frozen=True):
     lag_s: float = 0.0  # of the last batch: since its oldest reading came
     spent_s: float = 0.0  # on assessing, in all
     owed: int = 0  # transitions that wait for the ledger
+    scrapes: Mapping[str, int] = {}  # answers of GPU exporters, and looking for them, by outcome
 
 
 class Settled(Struct, frozen=True):

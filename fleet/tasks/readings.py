@@ -78,5 +78,7 @@ def ingest(name: str) -> Ingest:
     """This process's memory of a cluster's GPUs."""
     with _ingests_lock:
         if name not in _ingests:
-            _ingests[name] = Ingest(wiring.site(name).name, live.gpus(), wiring.catalogue())
+            _ingests[name] = made = Ingest(wiring.site(name).name, live.gpus(), wiring.catalogue())
+            if wiring.scrapes():
+                made.scrapes = scrape(name).outcomes
         return _ingests[name]
