@@ -19,7 +19,7 @@ from fleet.ports import Exporter, Exporters, PortError, Stopping
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 32
+AT_ONCE = 16  # no more than the connections that an API client keeps
 FIND_EVERY_S = 60.0
 ROUND_S = 13.0  # then whoever was not asked has to wait for the next round
 # An exporter that failed so often in a row is asked in every so many-th round only: a few dozen that hang would hold up the rest.

@@ -27,7 +27,7 @@ LIST_WITHIN_S = 15.0
 PAGE_WITHIN_S = 5.0
 MOST_BYTES = 8 * 1024 * 1024
 MOST_LIST_BYTES = 64 * 1024 * 1024
-AT_ONCE = 32  # connections that are kept, to addresses of pods
+AT_ONCE = 16  # connections that are kept, to addresses of pods
 
 
 class _Metadata(Struct, rename="camel"):

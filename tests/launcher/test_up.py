@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.launcher import QUEUES
 from tests import machine, product
 from tests.backends import redis_server
 
@@ -150,7 +151,7 @@ def test_a_wrong_redis_address_is_one_line(tmp_path, url, said):
 
 def test_a_redis_server_that_runs_already(tmp_path):
     with redis_server() as url, product.running(tmp_path, "--redis-url", url) as running:
-        assert set(running.children) == {"web", "watch", "beat", "rehearsal"}
+        assert set(running.children) == {"web", *QUEUES, "beat", "rehearsal"}
         assert len(get(running, "/api/v1/nodes", running.token())["items"]) == 24
 
 
@@ -255,7 +256,7 @@ def with_redis(tmp_path_factory):
 
 
 def test_processes_on_redis(with_redis):
-    assert set(with_redis.children) == {"web", "watch", "beat", "redis", "rehearsal"}
+    assert set(with_redis.children) == {"web", *QUEUES, "beat", "redis", "rehearsal"}
     assert len(get(with_redis, "/api/v1/nodes", with_redis.token())["items"]) == 24
 
 
