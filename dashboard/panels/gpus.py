@@ -7,6 +7,8 @@ is 0. Must not hold wording (gpu_patterns.py) or decide how a GPU is: the domain
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from dashboard.panels.charts import BLANK, Trend
 from dashboard.panels.order import natural
 from dashboard.panels.tables import Column, Row, Table
@@ -16,6 +18,16 @@ from fleet.domain.gpus import NA, DeviceState, Measure
 from fleet.domain.picture import CELL_STATES, GpuRow, NodeRow
 
 GIB = 1_024
+SILENT = (DeviceState.LOST, DeviceState.UNKNOWN)  # states in which it does not answer
+MEASURED = (
+    "utilization_pct",
+    "memory_used_mib",
+    "temperature_c",
+    "power_w",
+    "sm_clock_mhz",
+    "ecc_corrected",
+    "ecc_uncorrected",
+)
 SHORT_UUID = 12  # "GPU-5fd4f087": enough to tell the GPUs of a fleet apart
 
 GPUS: Final = (
@@ -48,26 +60,34 @@ def key(row: GpuRow) -> str:
 
 
 def _row(row: GpuRow, node: NodeRow, trend: Trend) -> Row:
+    now = current(row)
     cells: dict[str, Value] = {
         "gpu": say("gpu.index", index=row.index),
         "gpu-state": state(row, node),
         "trend": "",
-        "now": percent(row.utilization_pct),
-        "memory": memory(row.memory_used_mib, row.memory_total_mib),
-        "temperature": unit("gpu.c", row.temperature_c),
-        "power": power(row),
-        "ecc": pair(row.ecc_corrected, row.ecc_uncorrected),
-        "clocks": clocks(row),
+        "now": percent(now.utilization_pct),
+        "memory": memory(now.memory_used_mib, now.memory_total_mib),
+        "temperature": unit("gpu.c", now.temperature_c),
+        "power": power(now),
+        "ecc": pair(now.ecc_corrected, now.ecc_uncorrected),
+        "clocks": clocks(now),
         "used-by": users(row),
     }
     small: dict[str, Text] = {
         "gpu": short(row),
         "gpu-state": (why(row), _since(row)),
-        "ecc": remap(row),
+        "ecc": remap(now),
         "used-by": _also(row),
     }
-    nil = tuple(name for name, told in _something(row).items() if not told)
+    nil = tuple(name for name, told in _something(now).items() if not told)
     return Row(key(row), row.level, cells, small, {"gpu": key(row)}, nil=nil, gpu=cell(row, node), trend=trend)
+
+
+def current(row: GpuRow) -> GpuRow:
+    """The row without measurements that are not of now: a GPU that does not answer keeps its last good ones, with their age."""
+    if row.state not in SILENT:
+        return row
+    return msgspec.structs.replace(row, clock_reasons=(), remap=(None, None, None, None), **dict.fromkeys(MEASURED))
 
 
 def _something(row: GpuRow) -> dict[str, object]:

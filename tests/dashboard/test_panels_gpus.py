@@ -52,7 +52,7 @@ def test_rules_by_name_and_by_number(rule, said):
 
 @pytest.mark.parametrize(("value", "said"), [(None, "unknown"), (NA, "N/A"), (0, "0")])
 def test_a_number_not_applicable_and_unknown_are_three_words(value, said):
-    row = GpuRow("n", 0, **dict.fromkeys(MEASURED, value), remap=(value,) * 4, power_limit_w=None)
+    row = GpuRow("n", 0, state="ok", **dict.fromkeys(MEASURED, value), remap=(value,) * 4, power_limit_w=None)
     (shown,) = gpus.table([row], NODE).rows
     cells = {column: told(words_) for column, words_ in shown.cells.items()}
     for column in ("now", "memory", "temperature", "power", "ecc"):
@@ -132,3 +132,15 @@ def test_a_gpu_is_found_by_whatever_names_it(text):
     snapshot = demo.replaced(EMPTY, gpus={"GPU-abc-1": row, "GPU-x": other})
     (hits,) = search.search(snapshot, text)
     assert (hits.kind, [hit.target for hit in hits.hits]) == ("gpus", ["GPU-abc-1"])
+
+
+@pytest.mark.parametrize("state", ["lost", "unknown"])
+def test_what_a_gpu_measured_before_it_fell_silent_is_not_now(state):
+    row = GpuRow("n", 0, state=state, read_at=demo.NOW - 90, remap=(1, 1, 0, 0), clock_reasons=("idle",),
+                 **dict.fromkeys(MEASURED, 94))  # fmt: skip
+    (shown,) = gpus.table([row], NODE).rows
+    for column in ("now", "memory", "temperature", "power", "ecc", "clocks"):
+        assert told(shown.cells[column]) == "unknown", column
+    assert told(shown.small["ecc"]) == "remaps unknown"
+    assert told({fact.id: fact.words for fact in gpu.measures(row)}["utilization"]) == "94\u00a0%"
+    assert told(gpus.read_at([row])) == "read 1 min ago"

@@ -40,25 +40,39 @@ export function key(row) {
  * @returns {Row}
  */
 function gpu(row, node) {
+  const now = current(row);
   const cells = {
     gpu: say("gpu.index", { index: row.index }),
     "gpu-state": state(row, node),
     trend: "",
-    now: percent(row.utilization_pct),
-    memory: memory(row),
-    temperature: unit("gpu.c", row.temperature_c),
-    power: power(row),
-    ecc: pair(row.ecc_corrected, row.ecc_uncorrected),
-    clocks: clocks(row),
+    now: percent(now.utilization_pct),
+    memory: memory(now),
+    temperature: unit("gpu.c", now.temperature_c),
+    power: power(now),
+    ecc: pair(now.ecc_corrected, now.ecc_uncorrected),
+    clocks: clocks(now),
     "used-by": users(row),
   };
-  const small = { gpu: short(row), "gpu-state": [why(row), since(row)], ecc: remap(row), "used-by": also(row) };
+  const small = { gpu: short(row), "gpu-state": [why(row), since(row)], ecc: remap(now), "used-by": also(row) };
   const something = {
-    ecc: row.ecc_corrected || row.ecc_uncorrected || remap(row).length, clocks: row.clock_reasons.length,
+    ecc: now.ecc_corrected || now.ecc_uncorrected || remap(now).length, clocks: now.clock_reasons.length,
   };
   const nil = Object.entries(something).flatMap(([column, told]) => (told ? [] : [column]));
   const trend = { at: row.read_at, value: number(row.utilization_pct) ? row.utilization_pct : null };
   return { key: key(row), level: row.level, cells, small, links: { gpu: key(row) }, nil, gpu: cell(row, node), trend };
+}
+
+/**
+ * The row without measurements that are not of now: a GPU that does not answer keeps its last good ones, with their age.
+ * @param {GpuRow} row
+ * @returns {GpuRow}
+ */
+function current(row) {
+  if (row.state !== "lost" && row.state !== "unknown") return row;
+  return {
+    ...row, clock_reasons: [], remap: [null, null, null, null], utilization_pct: null, memory_used_mib: null, temperature_c: null,
+    power_w: null, sm_clock_mhz: null, ecc_corrected: null, ecc_uncorrected: null,
+  };
 }
 
 /**
