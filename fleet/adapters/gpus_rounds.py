@@ -28,6 +28,7 @@ RETRY_S: Final = 15.0  # until a driver that refused is asked again
 MOST_WAITING: Final = 4  # processes that wait for a GPU, or that SIGKILL did not end
 GOOD_ROUNDS: Final = 12  # until a GPU that had not answered is read with the others again
 MOST_BYTES: Final = 1 << 18  # taken from a pipe at once
+USUAL_S: Final = 0.01  # a round takes that long: to wake up once costs less than to wake up for each GPU
 LOOK_S: Final = 0.2  # how soon a round sees that the agent stops
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMMAND: Final = (sys.executable, "-m", "fleet.adapters.gpus_process")
@@ -176,6 +177,7 @@ class Reader:
         if first.busy_since is None:
             found.clear()  # it finished since the last round: that is old. Else it is late, and this round has its answer
         asked = self._ask_all(first, now)
+        stopping.wait(USUAL_S)
         while any(p.busy_since is not None and not p.ended for p in asked) and not stopping.is_set():
             left = now + self._deadline_s - self._clock()
             if left <= 0:

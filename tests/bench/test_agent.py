@@ -14,8 +14,8 @@ from tests.nvml.driver import Driver, libraries  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
-ROUNDS = 200
-TIMES = 3  # the best of: a busy machine makes everything dearer
+ROUNDS = 100
+TIMES = 6  # the best of: a busy machine makes everything dearer
 LIMIT_MS = 5.0
 NEVER = threading.Event()
 

@@ -29,6 +29,7 @@ struct entry {
     char text[LONGEST];
 };
 static struct entry *table;
+static int exceptions; /* whether any call hangs, crashes or fails: asked first, since most files have none */
 static int users;
 static int trace = -1;
 static struct timespec changed;
@@ -116,6 +117,7 @@ static void load(void) {
         int fd = open(name, O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && read(fd, text, (size_t)now.st_size) == now.st_size) {
             struct entry *fresh = calloc(SLOTS, sizeof *fresh); /* the old one is left to calls that hang in it */
+            exceptions = strstr(text, "\"hang\"") || strstr(text, "\"crash\"") || strstr(text, "\"error\"");
             value(fresh, text, "");
             table = fresh;
             changed = now.st_mtim;
@@ -150,9 +152,10 @@ static const char *place(handle h, char *out) {
 /* What every call does first: note, fail and hang as the file says. */
 static code enter(handle h, const char *key) {
     char at[LONGEST];
-    const char *prefix = place(h, at), *error;
+    const char *prefix = trace >= 0 || exceptions ? place(h, at) : "", *error;
     if (trace >= 0) dprintf(trace, "%d %s%s\n", getpid(), prefix, key);
     if (!users && strcmp(key, "init")) return UNINITIALIZED;
+    if (!exceptions) return OK;
     while (get("%s%s.hang", prefix, key)) {
         usleep(10000);
         load();

@@ -215,6 +215,11 @@ def test_links_that_are_down_or_without_a_bridge(driver, read):
     assert [(gpu.nvlinks, gpu.nvlinks_active) for gpu in gpus[:4]] == [(18, 16), (18, 4), (18, NA), (0, 0)]
 
 
+def test_a_library_that_does_not_know_links(read):
+    gpu = read(["nvmlDeviceGetNvLinkState"]).gpus[0]
+    assert (gpu.nvlinks, gpu.nvlinks_active, gpu.answer) == (18, NA, Answer.OK)
+
+
 def test_errors_of_links_up_to_nvlink_4_and_of_nvlink_5(driver, read):
     with_fields(driver, 0, **{"38": 1, "45": 2, "52": 3, "59": 4})
     new = {"82": 42, "91": 2, "230": 0, "206": 1, "208:1": 10, "211:1": 100}
