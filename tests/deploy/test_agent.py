@@ -58,6 +58,12 @@ def test_what_speaks_to_others_has_no_capability() -> None:
     assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
+def test_the_pipe_is_made_before_the_agent_looks_for_it() -> None:
+    assert list(CONTAINERS) == ["kernel-log", "agent"]
+    annotations = DAEMON["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["kubectl.kubernetes.io/default-container"] == "agent"
+
+
 def test_the_privileged_container_only_copies_the_kernel_log() -> None:
     privileged = [name for name, c in CONTAINERS.items() if c["securityContext"].get("privileged")]
     assert privileged == ["kernel-log"]
