@@ -29,6 +29,7 @@ class Toll(Struct, frozen=True):
     failed: int = 0
     unknown: int = 0
     free: int | None = None
+    known: int = 0  # GPUs that there are, for a resource of whole ones: more than it has slots when one was lost before
 
 
 def joined(row: NodeRow, standing: NodeStanding, rows: Rows) -> tuple[NodeRow, list[AttentionRow]]:
@@ -118,10 +119,10 @@ def _toll(resource: Resource, gpus: Sequence[GpuRow]) -> Toll:
         return Toll()
     if resource.mig:
         return _toll_of([(i.state, False, i.pods) for gpu in gpus for i in _instances(resource, gpu)], 1)
-    each = 1
+    parts = [(gpu.state, gpu.soft, gpu.pods) for gpu in gpus]
     if resource.shared:
-        each = max(1, max(resource.capacity, resource.allocatable) // max(1, len(gpus)))
-    return _toll_of([(gpu.state, gpu.soft, gpu.pods) for gpu in gpus], each)
+        return _toll_of(parts, max(1, max(resource.capacity, resource.allocatable) // max(1, len(gpus))))
+    return replace(_toll_of(parts, 1), known=len(gpus))
 
 
 def _toll_of(parts: Iterable[tuple[str, bool, tuple[str, ...] | None]], each: int) -> Toll:
@@ -135,7 +136,7 @@ def _charged(resource: Resource, toll: Toll) -> Resource:
     """What is withdrawn is taken from the failed ones first: a plugin withdraws what it finds unhealthy."""
     if not (toll.failed or toll.unknown):
         return resource
-    withdrawn = max(0, resource.capacity - resource.allocatable)
+    withdrawn = max(0, resource.capacity - resource.allocatable, toll.known - resource.allocatable)
     unknown = min(toll.unknown - min(toll.unknown, max(0, withdrawn - toll.failed)), resource.allocatable)
     failed = min(max(0, toll.failed - withdrawn), resource.allocatable - unknown)
     unfree = failed + unknown if toll.free is None else max(0, toll.free - withdrawn)
