@@ -16,7 +16,8 @@ Object = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 BASE, AGENT, DCGM = DEPLOY / "kubernetes", DEPLOY / "agent", DEPLOY / "dcgm"
-RUNS = ("web", "watch", "readings", "beat", "prepare")  # what runs from our image
+MAINTENANCE = DEPLOY / "maintenance"
+RUNS = ("web", "watch", "readings", "actions", "beat", "prepare")  # what runs from our image
 
 
 @cache

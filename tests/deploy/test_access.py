@@ -12,6 +12,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from fleet.adapters.cluster_changes import KubernetesChanges
 from fleet.adapters.cluster_kubernetes import KubernetesCluster
 from fleet.adapters.cluster_streams import Patience
 from fleet.adapters.exporters_kubernetes import KubernetesExporters
@@ -24,7 +25,7 @@ from fleet.simulation.auth import service_account
 from fleet.simulation.catalogue import AGENT
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
 from fleet.simulation.store import Store
-from tests.deploy.files import DCGM, Object, manifest, manifests
+from tests.deploy.files import DCGM, MAINTENANCE, Object, manifest, manifests
 from tests.fleet.clusters import wait_for
 
 ROLE = manifest("ClusterRole", "vigie-watch")
@@ -246,6 +247,28 @@ def test_the_readings_worker_may_scrape_exporters_and_nothing_else(bare: Serving
     assert caught.value.status == 403
     assert grants(manifest("ClusterRole", "vigie-readings", DCGM)) == [("list", "", "pods")]
     assert grants(manifest("Role", "vigie-readings-proxy", DCGM)) == [("get", "", "pods/proxy")]
+
+
+def test_who_maintains_may_do_what_a_drain_does_and_nothing_else(tmp_path: Path) -> None:
+    with serving(Rehearsal(nodes=2, pace=0), tmp_path / "cluster") as cluster:
+        cluster.call(lambda: plant(cluster.rehearsal.store, [*manifests(), *manifests(MAINTENANCE)]))
+        server = KubernetesCluster("rehearsal", str(kubeconfig_of(cluster, "vigie-actions", tmp_path))).server
+        changes = KubernetesChanges(server)
+        node, pods = changes.read_nodes()[0], changes.read_pods()
+        for read in (changes.read_controllers, changes.read_budgets, changes.read_services, changes.read_claims):
+            read()
+        changes.read_storage()
+        assert changes.change_node(node, unschedulable=True, annotations={}).spec.unschedulable
+        meta = pods[0].metadata
+        assert changes.read_pod(meta.namespace, meta.name) is not None
+        assert changes.evict(meta.namespace, meta.name, meta.uid, dry_run=True).status != 403
+        for method, path in (
+            ("DELETE", f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}"),
+            ("GET", "/api/v1/secrets"),
+        ):
+            assert server.send(method, path, b"", within_s=5).status == 403
+        granted = {verb for verb, *_ in grants(manifest("ClusterRole", "vigie-actions", MAINTENANCE))}
+        assert granted == {"get", "list", "patch", "create"}
 
 
 def test_without_its_roles_nothing_can_be_scraped(bare: Serving, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.deploy.files import (
     AGENT,
     BASE,
     DCGM,
+    MAINTENANCE,
     RUNS,
     Object,
     built,
@@ -69,8 +70,17 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 @pytest.fixture(scope="module")
 def scraping(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site's overlay that adds the component for dcgm-exporter."""
-    folder = tmp_path_factory.mktemp("overlay")
-    added = {name: [os.path.relpath(path, folder)] for name, path in (("resources", BASE), ("components", DCGM))}
+    return overlay(tmp_path_factory.mktemp("overlay"), DCGM)
+
+
+@pytest.fixture(scope="module")
+def maintaining(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site's overlay that lets Vigie drain nodes."""
+    return overlay(tmp_path_factory.mktemp("overlay"), MAINTENANCE)
+
+
+def overlay(folder: Path, component: Path) -> Path:
+    added = {name: [os.path.relpath(path, folder)] for name, path in (("resources", BASE), ("components", component))}
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(added))
     return folder
 
@@ -112,7 +122,7 @@ class TestSchema:
         found = {m["kind"] for m in built(folder)}
         assert found - CLUSTER_KINDS == KINDS[folder]
 
-    @pytest.mark.parametrize("folder", [BASE, AGENT, DCGM])
+    @pytest.mark.parametrize("folder", [BASE, AGENT, DCGM, MAINTENANCE])
     def test_all_files_are_part_of_it(self, folder: Path) -> None:
         assert {p.name for p in folder.iterdir()} == {"kustomization.yaml", *kustomization(folder)["resources"]}
 
@@ -127,6 +137,18 @@ class TestSchema:
         assert {r["metadata"]["namespace"] for r in found if r["kind"] == "Role"} == {"gpu-operator"}
         for one in found:
             if one["kind"] in {"Deployment", "Role", "RoleBinding", "NetworkPolicy"}:
+                assert api.dry_run(one).status_code == 201
+
+    def test_the_component_lets_the_actions_worker_drain(self, api: Api, maintaining: Path) -> None:
+        found = built(maintaining)
+        assert [p for one in found for p in models.problems(one)] == []
+        pods = {one["metadata"]["name"]: pod_of(one) for one in found if one["kind"] == "Deployment"}
+        actions = pods["actions"]
+        assert (actions["serviceAccountName"], actions["automountServiceAccountToken"]) == ("vigie-actions", True)
+        told = next(one["data"] for one in found if one["kind"] == "ConfigMap")
+        assert (told["VIGIE_ACTIONS"], told["VIGIE_CONTEXTS"]) == ("in-cluster", "in-cluster")
+        for one in found:
+            if one["kind"] in {"Deployment", "ClusterRole", "ClusterRoleBinding", "NetworkPolicy"}:
                 assert api.dry_run(one).status_code == 201
 
 
@@ -194,6 +216,7 @@ def test_the_shape_of_each_workload() -> None:
         "web": ("Deployment", 2, None),
         "watch": ("Deployment", 1, None),
         "readings": ("Deployment", 1, None),
+        "actions": ("Deployment", 1, None),
         "beat": ("Deployment", 1, "Recreate"),
         "redis": ("Deployment", 1, "Recreate"),
     }
@@ -277,6 +300,7 @@ def selects(selector: Object, component: str) -> bool:
         ("web", {8000}, {53, 6379, 5432, 443, 6443}),
         ("watch", set(), {53, 6379, 5432, 443, 6443}),
         ("readings", set(), {53, 6379, 5432}),
+        ("actions", set(), {53, 6379, 5432}),
         ("beat", set(), {53, 6379, 5432}),
         ("prepare", set(), {53, 6379, 5432}),
         ("redis", {6379}, {53}),

@@ -196,6 +196,7 @@ def test_a_worker_can_run_the_tasks_of_its_own_queue_alone(queue):
     module = celery.QUEUES[queue].tasks
     expected = {
         "watch": [f"{module}.watch_cluster", f"{module}.watch_clusters"],
+        "actions": [f"{module}.run_action", f"{module}.sweep"],
         "readings": [
             f"{module}.{name}"
             for name in ("ingest_all", "ingest_readings", "keep_history", "scrape_all", "scrape_exporters")
