@@ -61,8 +61,8 @@ def of_gpus(row: NodeRow, told: Sequence[Told]) -> list[AttentionRow]:
 
 
 def reasons(row: NodeRow, told: Sequence[Told], gpus: Sequence[GpuRow], *, planned: bool) -> tuple[str, ...]:
-    """The node's reasons with those of its GPUs. What a plugin has withdrawn is no news where verdicts say why, or somebody has
-    announced it."""
+    """The node's reasons with those of its GPUs. Slots that a plugin has withdrawn, also from under pods, are no news
+    where verdicts say why, or somebody has announced it."""
     failed = sum(not usable(gpu.state, gpu.soft) and gpu.state != DeviceState.UNKNOWN for gpu in gpus)
     withdrawn = sum(max(0, r.capacity - r.allocatable) for r in row.resources)
     explained: set[str] = set()
@@ -70,6 +70,8 @@ def reasons(row: NodeRow, told: Sequence[Told], gpus: Sequence[GpuRow], *, plann
         explained = {Concern.GPUS_MISSING, Concern.GPUS_WITHDRAWN}
     elif withdrawn <= failed:
         explained = {Concern.GPUS_WITHDRAWN}
+    if sum(r.overcommit for r in row.resources) <= failed:
+        explained |= {Concern.OVER_COMMITTED}
     known = {*row.reasons, *(concern.value for concern, _, _ in told)} - explained
     return tuple(sorted(known, key=lambda reason: RANKS[Concern(reason)]))
 

@@ -189,6 +189,9 @@ def test_what_a_verdict_explains_is_not_told_twice():
     assert told.reasons == ("gpu-lost",)
     told, _ = concerns(found, eight())
     assert told.reasons == ("gpus-withdrawn",), "no verdict explains it"
+    found = replace(row(allocatable=7, allocated=8), level="bad", reasons=("gpus-withdrawn", "over-committed"))
+    told, _ = concerns(found, eight(gpu(3, "lost", held=True), held=8))
+    assert told.reasons == ("gpu-lost",), "a pod goes on holding what was withdrawn"
 
 
 def test_planned_work_is_no_incident():
