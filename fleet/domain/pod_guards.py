@@ -109,9 +109,7 @@ def volumes(draft: Draft) -> Iterator[Check]:
             evidence: Facts = (("claim", source.claim_name),)
             if claim is None:
                 yield _warn("volumes", "claim-unknown", pod, evidence)
-            elif Unfit.VOLUME in draft.unplaced.get(pod.metadata.uid, {}) and set(draft.unplaced[pod.metadata.uid]) == {
-                Unfit.VOLUME
-            }:
+            elif Unfit.VOLUME in draft.unplaced.get(pod.metadata.uid, {}):  # whatever else keeps it off other nodes
                 yield _block("volumes", "local", pod, evidence, remedy="move-data", waivable_by=APPROVER)
             elif {"ReadWriteOnce", "ReadWriteOncePod"} & {*claim.spec.access_modes}:
                 yield _warn("volumes", "one-node-at-a-time", pod, evidence)

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     DEPLOYMENT = "deployments"
     STATEFUL_SET = "statefulsets"
     JOB = "jobs"
+    POD = "pods"  # that nobody brings back
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ class Workload:
     completions: int | None = None
     autoscale: tuple[int, int] | None = None  # fewest and most replicas
     busy: float | None = None  # how busy it keeps its GPUs, where that is not as for its image
+    annotations: Mapping[str, str] = field(default_factory=dict)  # of its pods
+    disk_gib: int = 0  # a volume on a disk of its node
+    night_budget: bool = False  # somebody has put another budget over its pods
 
     @property
     def replicas(self) -> int:
@@ -89,6 +93,17 @@ def _notebook(person: str, team: str, product: str, gpus: int, on: Mapping[int, 
     )  # fmt: skip
 
 
+def _small(name: str, kind: Kind, namespace: str, team: str, image: str, on: Mapping[int, int]) -> Workload:
+    """Without GPUs, of the kind that stands in the way of a drain."""
+    return Workload(
+        name, kind, namespace, team, f"par-prod/{image}", "H100", 0, on, cores=1, memory_gib=4, age_h=24.0 * 41,
+        pods_age_h=24.0 * 6,
+    )  # fmt: skip
+
+
+# Where a server tells how many requests it works on; ocr-api's team has not said.
+COUNTED = {"vigie.dev/in-flight": "8000/metrics#vllm:num_requests_running"}
+
 WORKLOADS: tuple[Workload, ...] = (
     _training("llama-sft-70b", "Language", 8, {1: 1, 2: 1, 3: 1, 4: 1}, 61.0),
     _training("moe-8x7b-pretrain", "Foundation", 8, {8: 1, 10: 1, 12: 1}, 24.0 * 11),
@@ -96,7 +111,9 @@ WORKLOADS: tuple[Workload, ...] = (
     _training("protein-fold-ft", "Bio", 4, {6: 1}, 16.5),
     _training("graph-rank", "Search", 4, {9: 1}, 9.2),
     _training("diffusion-xl-ft", "Imaging", 4, {7: 1}, 27.0),
-    _training("speech-enc-1b", "Speech", 1, {7: 1}, 52.0, scratch=True),
+    replace(
+        _training("speech-enc-1b", "Speech", 1, {7: 1}, 52.0, scratch=True), annotations={"vigie.dev/scratch": "scratch"}
+    ),
     Workload(
         "rl-policy", Kind.STATEFUL_SET, "training", "Robotics", "par-prod/rl-trainer:1.4.0", "H100", 8,
         waiting=1, cores=96, memory_gib=768, age_h=0.3, pods_age_h=0.3, grace_s=60, port=29500,
@@ -105,16 +122,18 @@ WORKLOADS: tuple[Workload, ...] = (
     replace(
         _server("llm-chat", "Assistant", "llm-server", ("v40", "v41"), "A100", 2, {13: 4, 14: 3, 15: 3, 17: 4}),
         surge=0, unavailable=1, cores=12, memory_gib=180, budget=("maxUnavailable", 2), age_h=24.0 * 120, autoscale=(12, 15),
+        annotations=COUNTED,
     ),
     replace(
         _server("rerank-api", "Search", "rerank-server", ("2.6.1", "2.7.0"), "H100", 1, {7: 2, 11: 1}),
-        surge=1, unavailable=0, budget=("minAvailable", 2), age_h=24.0 * 75, autoscale=(3, 5),
+        surge=1, unavailable=0, budget=("minAvailable", 2), age_h=24.0 * 75, autoscale=(3, 5), annotations=COUNTED,
     ),
     replace(
         _server(
             "embed-api", "Search", "embedding-server", ("5.1.0", "5.2.3"), "L4", 1, {19: 3, 20: 8, 21: 4, 22: 4, 23: 6}
         ),
         memory_gib=32, budget=("maxUnavailable", "20%"), age_h=24.0 * 210, surge=0, autoscale=(20, 30),
+        annotations=COUNTED,
     ),
     replace(
         _server("ocr-api", "Documents", "ocr-server", ("1.17.0", "1.18.2"), "L4", 1, {19: 3, 22: 4, 24: 5}),
@@ -142,6 +161,24 @@ WORKLOADS: tuple[Workload, ...] = (
     Workload(
         "label-studio", Kind.STATEFUL_SET, "web", "Data", "par-prod/label-studio:1.21", "H100", 0, {7: 1},
         cores=2, memory_gib=8, age_h=24.0 * 60, pods_age_h=24.0 * 13, scratch=True, port=8080,
+    ),
+    # What makes maintenance hard, one of each.
+    replace(
+        _small("dataset-import", Kind.JOB, "batch", "Data", "dataset-import:0.9", {1: 1}), run_s=72 * 3600.0,
+        annotations={"karpenter.sh/do-not-disrupt": "true"},
+    ),
+    replace(
+        _small("model-catalog", Kind.DEPLOYMENT, "web", "Portal", "model-catalog:4.2", {2: 1}),
+        previous_image="par-prod/model-catalog:4.1",
+    ),
+    replace(_small("nccl-debug", Kind.POD, "sandbox", "Platform", "nccl-tests:2.14", {3: 1}), pods_age_h=7.5),
+    replace(
+        _small("prompt-gateway", Kind.DEPLOYMENT, "web", "Portal", "prompt-gateway:1.8", {4: 1, 8: 1}),
+        previous_image="par-prod/prompt-gateway:1.7", budget=("minAvailable", 1), night_budget=True,
+    ),
+    replace(
+        _small("feature-store", Kind.STATEFUL_SET, "web", "Search", "feature-store:7.4", {12: 1}), memory_gib=32,
+        disk_gib=800, port=6379,
     ),
 )  # fmt: skip
 

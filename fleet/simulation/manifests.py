@@ -5,6 +5,7 @@ Pure: a row of the catalogue in, manifests out, as they would be applied. What t
 
 from typing import Any
 
+from fleet.simulation import local_disks
 from fleet.simulation.catalogue import AGENT_AUDIENCE, Daemon, Kind, Workload
 from fleet.simulation.gpu_work import BUSY
 from fleet.simulation.hardware import GPU, MODELS
@@ -12,17 +13,15 @@ from fleet.simulation.hardware import GPU, MODELS
 Object = dict[str, Any]
 
 TEAM = "vigie.dev/team"
-CONTAINERS = {Kind.JOB: "batch", Kind.DEPLOYMENT: "server", Kind.STATEFUL_SET: "main"}
+CONTAINERS = {Kind.JOB: "batch", Kind.DEPLOYMENT: "server", Kind.STATEFUL_SET: "main", Kind.POD: "shell"}
 
 
 def template(workload: Workload, image: str) -> Object:
     """The pod template."""
     labels = {"app": workload.name, TEAM: workload.team}
     metadata: Object = {"labels": labels}
-    if workload.run_s is not None:
-        metadata["annotations"] = {"sim/run-seconds": f"{workload.run_s:g}", "sim/run-spread": "0.5"}
-    if workload.busy is not None:
-        metadata.setdefault("annotations", {})[BUSY] = f"{workload.busy:g}"
+    if notes := _notes(workload):
+        metadata["annotations"] = notes
     spec: Object = {
         "containers": [_container(workload, image)],
         "terminationGracePeriodSeconds": workload.grace_s,
@@ -31,9 +30,22 @@ def template(workload: Workload, image: str) -> Object:
         spec["nodeSelector"] = {"nvidia.com/gpu.product": MODELS[workload.product].product}
     if workload.scratch:
         spec["volumes"] = [{"name": "scratch", "emptyDir": {}}]
-    if workload.kind is Kind.JOB:
+    if workload.disk_gib:
+        claimed = {"claimName": local_disks.claim_name(workload)}
+        spec["volumes"] = [*spec.get("volumes", ()), {"name": "data", "persistentVolumeClaim": claimed}]
+    if workload.kind in {Kind.JOB, Kind.POD}:
         spec["restartPolicy"] = "Never"
     return {"metadata": metadata, "spec": spec}
+
+
+def _notes(workload: Workload) -> dict[str, str]:
+    """The annotations of its pods."""
+    notes = dict(workload.annotations)
+    if workload.run_s is not None:
+        notes |= {"sim/run-seconds": f"{workload.run_s:g}", "sim/run-spread": "0.5"}
+    if workload.busy is not None:
+        notes[BUSY] = f"{workload.busy:g}"
+    return notes
 
 
 def _container(workload: Workload, image: str) -> Object:
@@ -45,22 +57,27 @@ def _container(workload: Workload, image: str) -> Object:
         "image": image,
         "resources": {"limits": amounts, "requests": amounts},
     }
-    if workload.kind is not Kind.JOB:
+    if workload.kind not in {Kind.JOB, Kind.POD}:
         container["ports"] = [{"name": "http", "containerPort": workload.port}]
     if workload.kind is Kind.DEPLOYMENT:
         probe = {"httpGet": {"path": "/healthz", "port": "http"}, "periodSeconds": 5}
         container["readinessProbe"] = probe
     if workload.scratch:
         container["volumeMounts"] = [{"name": "scratch", "mountPath": "/scratch"}]
+    if workload.disk_gib:
+        container["volumeMounts"] = [*container.get("volumeMounts", ()), {"name": "data", "mountPath": "/data"}]
     return container
 
 
 def controller(workload: Workload, image: str, replicas: int) -> Object:
-    """The Deployment, StatefulSet or Job."""
+    """The Deployment, StatefulSet, Job, or the pod itself."""
     labels = {"app": workload.name, TEAM: workload.team}
-    metadata = {"name": workload.name, "namespace": workload.namespace, "labels": labels}
-    spec: Object = {"template": template(workload, image)}
+    metadata: Object = {"name": workload.name, "namespace": workload.namespace, "labels": labels}
+    inner = template(workload, image)
+    spec: Object = {"template": inner}
     match workload.kind:
+        case Kind.POD:
+            return {"metadata": {**inner["metadata"], **metadata}, "spec": inner["spec"]}
         case Kind.JOB:
             completions = workload.completions or replicas
             spec |= {"parallelism": replicas, "completions": completions, "ttlSecondsAfterFinished": 90}
@@ -79,8 +96,8 @@ def _selector(workload: Workload) -> Object:
 
 
 def service(workload: Workload, cluster_ip: str) -> Object | None:
-    """A server's Service, a StatefulSet's headless one; Jobs have none."""
-    if workload.kind is Kind.JOB:
+    """A server's Service, a StatefulSet's headless one; Jobs and pods have none."""
+    if workload.kind in {Kind.JOB, Kind.POD}:
         return None
     headless = workload.kind is Kind.STATEFUL_SET
     port = workload.port if headless else 80
@@ -98,14 +115,17 @@ def service(workload: Workload, cluster_ip: str) -> Object | None:
     }
 
 
-def budget(workload: Workload) -> Object | None:
-    if workload.budget is None:
-        return None
-    field, value = workload.budget
-    return {
-        "metadata": {"name": workload.name, "namespace": workload.namespace},
-        "spec": {field: value, "selector": _selector(workload)},
-    }
+def budgets(workload: Workload) -> list[Object]:
+    """None, one, or one too many."""
+    found = [(workload.name, *workload.budget)] if workload.budget else []
+    found += [(f"{workload.name}-at-night", "minAvailable", 1)] if workload.night_budget else []
+    return [
+        {
+            "metadata": {"name": name, "namespace": workload.namespace},
+            "spec": {field: value, "selector": _selector(workload)},
+        }
+        for name, field, value in found
+    ]
 
 
 def autoscaler(workload: Workload) -> Object | None:

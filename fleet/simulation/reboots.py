@@ -20,6 +20,8 @@ REBOOTED_AT = "vigie.dev/rebooted-at"
 DUE_AT = "sim/reboot-at"  # when the request will be honoured
 UP_AT = "sim/up-at"  # when the machine will have booted
 BOOT_SECONDS = "sim/boot-seconds"  # how long this machine takes
+REBOOTS = "sim/reboots"  # "never": nobody honours requests for this machine
+NEVER = "never"
 
 
 class Reboots(Controller):
@@ -50,7 +52,7 @@ class Reboots(Controller):
             if wait_s <= 0:
                 self._boot(node)
             return wait_s if wait_s > 0 else None
-        if REQUESTED not in notes or not node["spec"].get("unschedulable"):
+        if REQUESTED not in notes or not node["spec"].get("unschedulable") or notes.get(REBOOTS) == NEVER:
             if DUE_AT in notes:
                 self._note(node, {DUE_AT: None})
             return None

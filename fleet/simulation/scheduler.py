@@ -12,6 +12,7 @@ from fleet.simulation.clock import stamp
 from fleet.simulation.controller import Controller, Keys, Process
 from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
+from fleet.simulation.local_disks import claims_of, out_of_reach
 from fleet.simulation.placement import (
     FINISHED,
     Amounts,
@@ -164,7 +165,8 @@ class Scheduler(Controller):
     def _search(self, pod: Object, request: Amounts) -> tuple[list[str], list[Refusal]]:
         """As _filter; nothing is searched twice in vain for pods that ask for the same."""
         spec = pod["spec"]
-        wishes = repr((request, spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations")))
+        closed = (spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations"), claims_of(pod))
+        wishes = repr((request, *closed))
         version, refusals = self._in_vain.get(wishes, (-1, []))
         if version == self.rooms.version:
             return [], refusals
@@ -181,8 +183,11 @@ class Scheduler(Controller):
         refusals: list[Refusal] = []
         names = list(self.rooms.nodes)
         first = self._next_start % len(names) if len(names) > ENOUGH else 0
+        claims = claims_of(pod)
         for name in (*names[first:], *names[:first]):
-            refusal = blocked(pod["spec"], self.rooms.nodes[name]) or self.rooms.room(name).refuses(request)
+            node = self.rooms.nodes[name]
+            refusal = blocked(pod["spec"], node) or self.rooms.room(name).refuses(request)
+            refusal = refusal or out_of_reach(claims, node, self._found)
             if refusal is None:
                 fitting.append(name)
                 if len(fitting) == ENOUGH:
@@ -191,6 +196,9 @@ class Scheduler(Controller):
                 refusals.append(refusal)
         self._next_start = first + len(fitting) + len(refusals)
         return fitting, refusals
+
+    def _found(self, plural: str, key: str) -> Object | None:
+        return self.informers[plural].get(key)
 
     def _preference(self, pod: Object, request: Amounts) -> Callable[[str], tuple[float, ...]]:
         """The sort key of a node: smallest first. Siblings are the pods of the same controller."""

@@ -9,9 +9,10 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from fleet.simulation import hardware, manifests, podstatus
+from fleet.simulation import hardware, local_disks, manifests, podstatus
 from fleet.simulation.behaviour import behaviour
 from fleet.simulation.budgets import Budgets
 from fleet.simulation.catalogue import (
@@ -208,7 +209,7 @@ class Seed:
     def _workload(self, workload: Workload, part: list[Place]) -> None:
         on = {n: count for n, count in workload.on.items() if n <= len(part)}
         workload = replace(workload, on=on)
-        if not workload.replicas and workload.kind is Kind.JOB:
+        if not workload.replicas and workload.kind in {Kind.JOB, Kind.POD}:
             return
         self._at(workload.age_h * HOUR_S)
         self._cluster_ips += 1
@@ -216,22 +217,30 @@ class Seed:
         reached = manifests.service(workload, address)
         if reached is not None:
             self.store.create("services", reached, manager=PEOPLE)
-        allowed = manifests.budget(workload)
-        if allowed is not None:
-            self.store.create("poddisruptionbudgets", allowed, manager=PEOPLE)
+        budgets = manifests.budgets(workload)
+        for budget in budgets:
+            self.store.create("poddisruptionbudgets", budget, manager=PEOPLE)
         scaler = manifests.autoscaler(workload)
         if scaler is not None:
             self.store.create("horizontalpodautoscalers", scaler, manager=PEOPLE)
         where = [part[n - 1] for n, count in on.items() for _ in range(count)]
-        {Kind.DEPLOYMENT: self._deployment, Kind.STATEFUL_SET: self._stateful_set, Kind.JOB: self._job}[workload.kind](
-            workload, where
-        )
+        if workload.disk_gib and where:
+            self._disk(workload, where[0])
+        _PLANTED[workload.kind](self, workload, where)
         key = f"{workload.namespace}/{workload.name}"
         self._at(workload.pods_age_h * HOUR_S * 0.5)
         if reached is not None:
             self._settle(EndpointSlices, key)
-        if allowed is not None:
-            self._settle(Budgets, key)
+        for budget in budgets:
+            self._settle(Budgets, f"{workload.namespace}/{budget['metadata']['name']}")
+
+    def _disk(self, workload: Workload, place: Place) -> None:
+        """A volume on a disk of one machine, claimed."""
+        if not self.store.list("storageclasses"):
+            self.store.create("storageclasses", local_disks.storage_class(), manager="helm")
+        for plural, made, status in local_disks.disk(workload, place.name):
+            self.store.create(plural, made, manager=PEOPLE)
+            self._change(plural, made, partial(_with_status, status), subresource="status")
 
     def _deployment(self, workload: Workload, where: list[Place]) -> None:
         """First with its previous image, if it has one, and no pods, so that there is a revision to go back to."""
@@ -283,6 +292,11 @@ class Seed:
         self._at(workload.age_h * HOUR_S)
         self._settle(Jobs, key_of(owner))
 
+    def _bare_pod(self, workload: Workload, where: list[Place]) -> None:
+        made = manifests.controller(workload, workload.image, workload.replicas)
+        for place in where:
+            self._pod(made, place, self._pod_age_s(workload))
+
     def _fill(self, machines: list[Place], pods: int) -> None:
         """Small servers, as many as are missing to `pods`, in Deployments of FILLED."""
         missing = pods - len(self.store.list("pods"))
@@ -303,9 +317,9 @@ class Seed:
                 self._at(self.now - _created_at(pod))
                 scheduler.sync(key_of(pod))
 
-    def _change(self, plural: str, obj: Object, fn: Callable[[Object], None]) -> None:
-        metadata = obj["metadata"]
-        self.store.mutate(plural, metadata["namespace"], metadata["name"], fn, manager=PEOPLE)
+    def _change(self, plural: str, obj: Object, fn: Callable[[Object], Object | None], subresource: str = "") -> None:
+        namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
+        self.store.mutate(plural, namespace, name, fn, manager=PEOPLE, subresource=subresource)
 
     def _pod_age_s(self, workload: Workload) -> float:
         return workload.pods_age_h * HOUR_S * self.rng.uniform(0.55, 0.98)
@@ -335,9 +349,10 @@ class Seed:
     def _like(self, wanted: Object, node: str, created_at: float) -> Object:
         """What the server would make of `wanted`: worked out once per owner, the unchanging parts are shared."""
         metadata = wanted["metadata"]
-        owner = metadata["ownerReferences"][0]["uid"]
+        owners = metadata.get("ownerReferences")
+        owner, manager = (owners[0]["uid"], "kube-controller-manager") if owners else (metadata["name"], "kubectl-run")
         if owner not in self._models:
-            self._models[owner] = self.store.create("pods", wanted, manager="kube-controller-manager", dry_run=True)
+            self._models[owner] = self.store.create("pods", wanted, manager=manager, dry_run=True)
         model = self._models[owner]
         own = {
             "name": metadata.get("name") or self._name(metadata["generateName"], metadata["namespace"]),
@@ -363,6 +378,18 @@ class Seed:
     def _ip(self, place: Place) -> str:
         self._next_ip[place.name] = self._next_ip.get(place.name, 1) + 1
         return f"{place.pod_prefix}.{self._next_ip[place.name]}"
+
+
+_PLANTED: dict[Kind, Callable[[Seed, Workload, list[Place]], None]] = {
+    Kind.DEPLOYMENT: Seed._deployment,
+    Kind.STATEFUL_SET: Seed._stateful_set,
+    Kind.JOB: Seed._job,
+    Kind.POD: Seed._bare_pod,
+}
+
+
+def _with_status(status: Object, draft: Object) -> Object:
+    return {**draft, "status": status}
 
 
 def _created_at(obj: Object) -> float:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from fleet.domain import actions, guards
 from fleet.domain.actions import ACTIONS
@@ -121,6 +122,14 @@ ALONE = [
     ),
     pytest.param(
         "volumes", with_pod(pod("web-1", gpus=0, spec=MOUNT), WEB, claims=CLAIM, storage=DISK), id="a disk of this node"
+    ),
+    pytest.param(
+        "volumes",
+        replace(
+            with_pod(pod("web-1", gpus=0, spec=MOUNT), WEB, claims=CLAIM, storage=DISK),
+            nodes=(*safe().nodes, node("node-5", gpus=0, cordoned=True)),
+        ),
+        id="a disk of this node, and another node is cordoned",
     ),
     pytest.param(
         "service",

@@ -10,6 +10,7 @@ from fleet.simulation.api import Application
 from fleet.simulation.auth import Auth
 from fleet.simulation.catalogue import WORKLOADS, Kind
 from fleet.simulation.clock import ManualClock
+from fleet.simulation.reboots import REQUESTED
 from fleet.simulation.refusals import ApiError
 from fleet.simulation.rehearsal import Rehearsal
 from fleet.simulation.scenarios.programme import SCENARIOS
@@ -242,6 +243,17 @@ def reboot(store: Store) -> None:
     assert condition(store.get("nodes", None, "node-16"), "Ready")["status"] == "True"
 
 
+def control_plane(store: Store) -> None:
+    assert "node-role.kubernetes.io/control-plane" in store.get("nodes", None, "node-16")["metadata"]["labels"]
+
+
+def no_reboot(store: Store) -> None:
+    node = store.get("nodes", None, "node-16")
+    assert REQUESTED in node["metadata"]["annotations"]
+    assert condition(node, "Ready")["status"] == "True"
+    assert not any(reason == "Rebooted" for reason, _ in events_of(store, "node-16"))
+
+
 def api_storm(store: Store) -> None:
     assert store.shelf("pods").floor > 0, "old versions are forgotten"
 
@@ -268,6 +280,8 @@ BROUGHT_ABOUT: dict[str, Callable[[Store], None]] = {
     "board-swap": board_swap,
     "mig": mig,
     "reboot": reboot,
+    "control-plane": control_plane,
+    "no-reboot": no_reboot,
     "api-storm": api_storm,
 }
 

@@ -110,6 +110,8 @@ def test_controllers_say_that_all_is_well(store: Store) -> None:
         "embed-api",
         "llm-chat",
         "ocr-api",
+        "prompt-gateway",
+        "prompt-gateway-at-night",
         "rerank-api",
     }
     for budget in store.list("poddisruptionbudgets"):

@@ -23,7 +23,9 @@ Object = dict[str, Any]
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
 NEW_DRIVER = DRIVERS[0]
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 BOOTS_IN_S = 45
+LOOK_S = 1.0
 BACK_S = 120.0
 RECONFIGURED_S = 60.0
 SETTLES_S = 15.0
@@ -226,6 +228,32 @@ async def reboot(scene: Scene) -> None:
     scene.tell(f"{name} is up again with a new boot id; counters and kernel log begin anew.")
 
 
+async def no_reboot(scene: Scene) -> None:
+    """Goes on: whoever asks for a reboot is left waiting."""
+    name, room = _idle_machine(scene), scene.hand("machine-room", "rehearsal")
+    await _cordon(scene, scene.hand("marta", "kubectl-cordon"), name)
+    asked = {"metadata": {"annotations": {reboots.REQUESTED: "true"}}}
+    await scene.patch(scene.hand("marta", "kubectl-annotate"), "nodes", "", name, asked)
+    scene.tell(f"Marta has asked for a reboot of {name}. The site's controller is broken: nobody reboots anything.")
+    scene.standing = True
+    left: set[str] = set()
+    while True:
+        notes = {n["metadata"]["name"]: n["metadata"].get("annotations") or {} for n in scene.store.list("nodes")}
+        for node in [n for n, found in notes.items() if reboots.REQUESTED in found and n not in left]:
+            change = {"metadata": {"annotations": {reboots.REBOOTS: reboots.NEVER}}}
+            await scene.patch(room, "nodes", "", node, change)
+            scene.tell(f"A reboot of {node} has been asked for, and will not happen.")
+            left.add(node)
+        await scene.wait(LOOK_S)
+
+
+async def control_plane(scene: Scene) -> None:
+    name = _idle_machine(scene)
+    change = {"metadata": {"labels": {CONTROL_PLANE: ""}}}
+    await scene.patch(scene.hand("marta", "kubeadm"), "nodes", "", name, change)
+    scene.tell(f"{name} has become the third machine of the control plane: etcd runs on it now.")
+
+
 STORIES = (
     Scenario(
         "driver-upgrade",
@@ -259,5 +287,21 @@ STORIES = (
         "The node: silent for a minute, then back with a new boot id.",
         100.0,
         reboot,
+    ),
+    Scenario(
+        "control-plane",
+        "A machine joins the control plane",
+        "An idle GPU machine takes the place of a broken control-plane machine.",
+        "Its drain plan: blocked, since the cluster itself stands on it.",
+        5.0,
+        control_plane,
+    ),
+    Scenario(
+        "no-reboot",
+        "Nobody reboots",
+        "The site's controller is broken: requests for a reboot stand, and no machine goes down.",
+        "A maintenance that asks for a reboot: it waits, reminds, and ends with its deadline.",
+        20.0,
+        no_reboot,
     ),
 )
