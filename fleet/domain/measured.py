@@ -21,6 +21,7 @@ UPGRADE_STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
 MIG_STATE: Final = "nvidia.com/mig.config.state"
 DEPLOY: Final = "nvidia.com/gpu.deploy."
 PAUSED: Final = "paused-for-"
+LABELLED: Final = ("nvidia.com/gpu.count", "nvidia.com/gpu.product", "nvidia.com/gpu.present")
 
 Rows = Mapping[str, GpuRow]
 
@@ -87,15 +88,16 @@ def silenced(standing: NodeStanding, rows: Rows) -> tuple[NodeStanding, Rows]:
 def described(node: Node, row: NodeRow) -> NodeContext:
     """What a reading cannot know of its node. MIG instances are no slots that could be counted against GPUs."""
     labels = node.metadata.labels
-    whole = [r for r in row.resources if r.name.startswith("nvidia.com/") and not r.mig]
-    mig = any(r.mig for r in row.resources)
+    nvidia = [r for r in row.resources if r.name.startswith("nvidia.com/")]
+    whole = [r for r in nvidia if not r.mig]
+    mig = len(whole) < len(nvidia)
     shared = next((r for r in whole if r.shared), None)
     replicas = machines.number(labels.get(f"{shared.name}.replicas", "")) if shared else None
     replicas = replicas or (machines.number(labels.get("nvidia.com/gpu.replicas", "")) if shared else None)
     paused = (text for name, text in labels.items() if name.startswith(DEPLOY) and text.startswith(PAUSED))
     return NodeContext(
         node=node.metadata.name,
-        gpu_labelled=bool(whole or mig or machines.physical(labels) or row.product),
+        gpu_labelled=bool(nvidia) or any(labels.get(name) for name in LABELLED),
         physical=machines.physical(labels),
         capacity=sum(r.capacity for r in whole) if whole and not mig else None,
         allocatable=sum(r.allocatable for r in whole) if whole and not mig else None,

@@ -289,3 +289,9 @@ def test_what_kubernetes_says_of_a_node_is_told_to_whoever_assesses():
     assert context.deploy_paused == "paused-for-driver-upgrade"
     assert context.gpu_labelled
     assert store.gpus.undescribed == {"n": context}
+
+
+def test_gpus_of_another_vendor_want_no_driver_of_nvidia():
+    store = inventory(node("n", labels={"amd.com/gpu.product-name": "MI300X"}, gpus=0))
+    store.snapshot()
+    assert not store.gpus.contexts["n"].gpu_labelled
