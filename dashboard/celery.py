@@ -20,6 +20,7 @@ from celery.worker import WorkController
 from celery.worker.consumer import Consumer
 from celery.worker.loops import synloop
 from kombu.entity import Queue
+from kombu.exceptions import OperationalError
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
@@ -28,6 +29,8 @@ from django.conf import settings
 from django.db import close_old_connections
 
 from fleet import wiring
+
+log = logging.getLogger(__name__)
 
 # A watcher that died is missed when its lease has run out, and replaced by the next sweep: within 15 s in all.
 SWEEP_S = 5
@@ -123,6 +126,14 @@ def make_app(**options: Any) -> Celery:
 
 app = make_app()
 app.set_default()  # tasks that send tasks do so from pool threads, which have no current app
+
+
+def run_soon(action: int) -> None:
+    """Say that an action can be run now. Only a hint: the row is the queue, and the next sweep finds it all the same."""
+    try:
+        app.send_task("fleet.tasks.actions.run_action", (action,), expires=SWEEP_S, retry=False)
+    except OperationalError as error:
+        log.warning("a hint about action %d was not sent: %s", action, error)
 
 
 # A worker of its own process

@@ -23,6 +23,8 @@ from django.views.decorators.gzip import gzip_page
 from dashboard import access, errors
 from dashboard.panels import words
 from fleet import live, wiring
+from fleet.domain.plans import ActionState
+from fleet.models import Action
 
 ZONE_COOKIE = "vigie-zone"  # the browser's time zone, set by script: times of events are shown in it
 LATE_AFTER_S, LOST_AFTER_S = 10, 60  # as live/freshness.js
@@ -65,11 +67,13 @@ def page(
     now, published = time.time(), context.get("published")
     role = access.role_of(request.user, cluster or None)
     visible = access.clusters_of(request) if isinstance(request.user, User) else []
+    near = cluster if cluster in visible else next(iter(visible), "")
     frame = {
         "now": now,
         "cluster": cluster,
         "clusters": visible,
-        "near": cluster if cluster in visible else next(iter(visible), ""),  # where the navigation leads
+        "near": near,  # where the navigation leads
+        "under_way": _under_way(near),
         "role": role,
         "at": published.pulse.at if published else None,
         "fresh": freshness(published, now) if published else "",
@@ -100,6 +104,12 @@ def not_yet(request: HttpRequest, cluster: str, view: Mapping[str, str]) -> Http
     for kind, reason, _since in pulse.trouble if pulse else ():
         causes.setdefault(reason, []).append(kind)
     return page(request, "waiting.html", cluster, {"view": view, "causes": list(causes.items())})
+
+
+def _under_way(cluster: str) -> int:
+    """How many actions run on a cluster, for the navigation."""
+    running = Action.objects.filter(cluster=cluster, state__in=[ActionState.CONFIRMED, ActionState.RUNNING])
+    return running.count() if cluster else 0
 
 
 def freshness(published: live.Published, now: float) -> str:

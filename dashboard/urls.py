@@ -6,13 +6,20 @@ Owns names and paths. Each name must be in `access.EXPOSED`, or it is refused.
 from django.urls import path
 from django.views.i18n import set_language
 
-from dashboard import account, consumers, errors, gpus, health, metrics, sign_in, views, wall
+from dashboard import account, actions, consumers, errors, gpus, health, metrics, sign_in, trail, views, wall
 from dashboard.api import api
 
 urlpatterns = [
     path("", views.home, name="home"),
     # Names of contexts may hold slashes (EKS names its clusters so), names of nodes may not.
+    path("c/<path:cluster>/nodes/<str:node>/do/<str:kind>/", actions.propose, name="propose"),
     path("c/<path:cluster>/nodes/<str:node>/", views.node, name="node"),
+    path("c/<path:cluster>/actions/<int:number>/confirm/", actions.confirm, name="action-confirm"),
+    path("c/<path:cluster>/actions/<int:number>/approve/", actions.approve, name="action-approve"),
+    path("c/<path:cluster>/actions/<int:number>/stop/", actions.stop, name="action-stop"),
+    path("c/<path:cluster>/actions/<int:number>/", actions.action, name="action"),
+    path("c/<path:cluster>/actions/export.<str:form>", trail.export, name="actions-export"),
+    path("c/<path:cluster>/actions/", trail.actions, name="actions"),
     # What a GPU is called before the driver says its UUID holds a slash.
     path("c/<path:cluster>/gpus/<path:gpu>/", gpus.gpu, name="gpu"),
     path("c/<path:cluster>/availability/", gpus.availability, name="availability"),

@@ -13,10 +13,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from dashboard import access, ledger
+from dashboard import access, ledger, rights
 from dashboard.account import account as account  # noqa: PLC0414  (its address is among those of the other pages)
 from dashboard.pages import PLACEHOLDER, broken, freshness, not_yet, page, read, readable
 from dashboard.panels import attention, words
+from dashboard.panels import buttons as buttons_panel
 from dashboard.panels import clusters as clusters_panel
 from dashboard.panels import fleet as fleet_panel
 from dashboard.panels import gpus as gpus_panel
@@ -144,8 +145,20 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "counts": fleet_panel.counts(row),
             "facts": node_panel.facts(row),
             "blank_tag": node_panel.Tag("", "", "", ""),
+            "cordon": node_panel.cordon(row, labels),
+            **_buttons(request, cluster, row),
         },
     )
+
+
+def _buttons(request: HttpRequest, cluster: str, row: NodeRow) -> dict[str, Any]:
+    """What may be done to the node, and why not."""
+    role, changeable = access.role_of(request.user, cluster), rights.changeable(cluster)
+    allowed = rights.changes_nodes(cluster, role)
+    found = buttons_panel.buttons(
+        row.name, role, unschedulable=row.unschedulable, changeable=changeable, allowed=allowed
+    )
+    return {"buttons": found, "off": buttons_panel.why_off(role, changeable=changeable, allowed=allowed)}
 
 
 @readable

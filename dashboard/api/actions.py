@@ -5,6 +5,7 @@ the account has on the action's own cluster. What changes something takes a toke
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -15,14 +16,15 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Field, Query, Router, Schema
 from ninja.security import HttpBearer
 
-from dashboard import access, errors
+from dashboard import access, celery, errors
 from dashboard.api.answers import Refused as NoAnswer
 from dashboard.api.answers import chosen
 from dashboard.api.parameters import CLUSTER
+from dashboard.panels import checks
 from dashboard.roles import Role
 from fleet import act, wiring
 from fleet.act import Actor
-from fleet.domain.plans import ENDED
+from fleet.domain.plans import ENDED, ActionState, Check
 from fleet.models import Action, AuditEntry
 
 router = Router()
@@ -177,8 +179,9 @@ def audit(request: HttpRequest, wanted: Query[AuditWanted]) -> HttpResponse:
 
 
 def shown_plan(found: Action) -> dict[str, Any]:
-    """A plan for programs. Checks and steps as tokens with their facts."""
+    """A plan for programs. Checks and steps as tokens with their facts; checks also in a sentence of the asker's language."""
     made = act.plan_of(found)
+    now = time.time()
     return {
         "id": found.pk,
         "name": found.name,
@@ -192,12 +195,14 @@ def shown_plan(found: Action) -> dict[str, Any]:
         "expires_at": found.expires_at,
         "needs_second": found.needs_second,
         "loss": msgspec.to_builtins(made.loss),
-        "checks": [
-            {**msgspec.to_builtins(check), "key": check.key, "evidence": dict(check.evidence)} for check in made.checks
-        ],
+        "checks": [{**shown_check(check, now), "evidence": dict(check.evidence)} for check in made.checks],
         "steps": [{**msgspec.to_builtins(step), "facts": dict(step.facts)} for step in made.steps],
         "kubectl": list(made.kubectl),
     }
+
+
+def shown_check(check: Check, now: float) -> dict[str, Any]:
+    return {**msgspec.to_builtins(check), "key": check.key, "sentence": checks.sentence(check, now)}
 
 
 def shown(found: Action) -> dict[str, Any]:
@@ -286,6 +291,8 @@ def _done(work: Any) -> Action:
         found: Action = work()
     except act.Refused as refused:
         raise Problem(refused) from refused
+    if found.state == ActionState.CONFIRMED or found.stop_at is not None:
+        celery.run_soon(found.pk)
     return found
 
 
@@ -298,8 +305,9 @@ class Problem(Exception):  # noqa: N818  (an answer, not a failure)
 
     def response(self) -> HttpResponse:
         status, detail = WHY[self.refused.why]
-        checks = [{**msgspec.to_builtins(check), "key": check.key} for check in self.refused.checks]
-        return errors.problem(status, detail, why=self.refused.why, checks=checks, **self.refused.facts)
+        now = time.time()
+        found = [shown_check(check, now) for check in self.refused.checks]
+        return errors.problem(status, detail, why=self.refused.why, checks=found, **self.refused.facts)
 
 
 def _json(body: object, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:

@@ -12,7 +12,7 @@ from dashboard.panels.order import natural
 from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Clock, Text, Value, say
 from fleet.domain.attention import LEVELS, Concern
-from fleet.domain.picture import CELL_STATES, Condition, NodeRow, PodRow, Resource
+from fleet.domain.picture import CELL_STATES, Condition, LabelsRow, NodeRow, PodRow, Resource
 
 # Conditions that are healthy when True; every other one is a complaint.
 GOOD_WHEN_TRUE = ("Ready",)
@@ -228,6 +228,20 @@ def _condition(c: Condition) -> Row:
         "since": None if c.since_at is None else Age(c.since_at),
     }
     return Row(c.type, level, cells, {"reason": c.message})
+
+
+CORDONED, CORDON_REASON = "vigie.dev/cordoned-by", "vigie.dev/cordon-reason"
+
+
+def cordon(node: NodeRow, labels: LabelsRow) -> Text:
+    """Who has closed the node, why and when, as far as the cluster tells; "" for one that is open."""
+    if not node.unschedulable:
+        return ""
+    notes = dict(labels.annotations)
+    at: Text | Clock = say("node.cordon.unknown-time") if node.cordoned_at is None else Clock(node.cordoned_at)
+    if notes.get(CORDONED):
+        return say("node.cordon.ours", action=notes[CORDONED], at=at, reason=notes.get(CORDON_REASON) or None)
+    return say("node.cordon.foreign", by=node.cordoned_by or None, at=at)
 
 
 def facts(node: NodeRow) -> list[Fact]:

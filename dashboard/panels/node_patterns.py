@@ -10,6 +10,9 @@ from dashboard.panels.plurals import Patterns, ngettext
 NODE: Patterns = {
     "node.ready": _("Ready"),
     "node.not-measured": _("health not measured"),
+    "node.cordon.ours": _("Cordoned by Vigie’s {action}, {at}. Reason: {reason}."),
+    "node.cordon.foreign": _("Cordoned by somebody else, with {by}, {at}: Vigie does not open it by itself."),
+    "node.cordon.unknown-time": _("nobody knows when"),
     "node.fine": _("Nothing about this node needs attention."),
     "node.hardware": _("{count} × {product}"),
     "node.gpu": _("GPU"),

@@ -6,8 +6,10 @@ spaces are no-break spaces, literally, since the tools that collect message ids 
 
 from django.utils.translation import gettext_noop as _
 
+from dashboard.panels.action_patterns import ACTION_PATTERNS
 from dashboard.panels.gpu_concern_patterns import OF_GPUS
 from dashboard.panels.gpu_patterns import GPU
+from dashboard.panels.guard_patterns import GUARDS
 from dashboard.panels.node_patterns import NODE
 from dashboard.panels.past_patterns import AVAILABILITY, PAST
 from dashboard.panels.plurals import Patterns, ngettext
@@ -329,4 +331,6 @@ MESSAGES: Patterns = {
     **ATTENTION,
     **OF_GPUS,
     **FRESHNESS,
+    **GUARDS,
+    **ACTION_PATTERNS,
 }

@@ -23,7 +23,10 @@ from dashboard.panels.patterns import MESSAGES
 from dashboard.panels.plurals import Many
 
 SEPARATOR = " · "
-SERVER_ONLY = ("help.", "search.", "plot.", "past.", "closes.", "avail.", "step.")  # said by pages that are not live
+# Said by pages that script does not put into words
+SERVER_ONLY = (
+    "help.", "search.", "plot.", "past.", "closes.", "avail.", "step.", "guard.", "remedy.", "act.", "measure.",
+)  # fmt: skip
 _HOLE = re.compile(r"\{(\w+)\}")
 
 

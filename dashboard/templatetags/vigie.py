@@ -74,6 +74,12 @@ def gpu_url(context: dict[str, Any], key: str) -> str:
     return pattern.replace(context["script"]["placeholder"], quote(key, safe="~"))
 
 
+@register.simple_tag(takes_context=True)
+def hour(context: dict[str, Any], at: float) -> str:
+    """A time without markup, for where none may stand."""
+    return words.clock(at, context["now"])
+
+
 @register.filter
 def clock(at: float) -> words.Clock:
     return words.Clock(at)

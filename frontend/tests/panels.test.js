@@ -104,6 +104,7 @@ function nodeSaid({ tables, node: name }, told) {
     hardware: told(node.hardware(row)),
     counts: told(fleet.counts(row)),
     pod_counts: node.podCounts(Object.values(here)).map(told),
+    cordon: told(node.cordon(row, labels)),
     tables: Object.fromEntries(Object.entries({
       resources: node.resources(row), slots: node.slots(row, here), pods: node.pods(here), conditions: node.conditions(row),
     }).map(([name, found]) => [name, rowsSaid(found, told)])),

@@ -319,6 +319,7 @@ def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "hardware": told(node.hardware(row)),
         "counts": told(fleet.counts(row)),
         "pod_counts": [told(text) for text in node.pod_counts(pod for _, pod in pods)],
+        "cordon": told(node.cordon(row, labels)),
         "tables": {key: [row_said(r) for r in table.rows] for key, table in node.tables(row, pods).items()},
         "records": {key: [row_said(r) for r in table.rows] for key, table in records.tables(labels, happened).items()},
         "label_count": told(records.label_count(labels)),

@@ -20,7 +20,7 @@ from tests.dashboard.pictures import Writer
 pytestmark = pytest.mark.django_db
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
-SESSION_USER_GROUPS = 3  # what a page may ask the database: who is this, and what may they do
+SESSION_USER_GROUPS = 4  # what a page may ask the database: who is this, what may they do, and how many actions run
 
 
 class Page(HTMLParser):

@@ -14,12 +14,18 @@ import { facts, gone, hardware, headline, nodeCells } from "./live/machine.js";
 import { map } from "./live/map.js";
 import { numbers } from "./live/numbers.js";
 import { rows } from "./live/rows.js";
+import { doing } from "./live/doing.js";
 import { times } from "./live/times.js";
 import { calm, told } from "./live/told.js";
 import { choose } from "./choose.js";
+import { copy } from "./copy.js";
 import { find } from "./find.js";
+import { expiry } from "./expiry.js";
+import { follow } from "./follow.js";
+import { guard } from "./guard.js";
 import { wallAlarm, wallBar, wallClock, wallList, wallMap } from "./live/wall.js";
 import { menu } from "./menus.js";
+import { sure } from "./sure.js";
 import { bare } from "./picture.js";
 import { theme } from "./theme.js";
 import { Words } from "./words.js";
@@ -61,6 +67,7 @@ const BEHAVIOURS = {
   "data-live-attention": attention,
   "data-live-headline": headline,
   "data-live-cells": nodeCells,
+  "data-live-doing": doing,
   "data-live-slotted": slotted,
   "data-live-hardware": hardware,
   "data-live-rows": rows,
@@ -147,8 +154,15 @@ for (const element of document.querySelectorAll("[data-behaviour=theme]")) theme
 for (const element of document.querySelectorAll("[data-behaviour=menu]")) menu(/** @type {HTMLDetailsElement} */ (element));
 for (const element of document.querySelectorAll("[data-behaviour=find]")) find(/** @type {HTMLElement} */ (element));
 for (const element of document.querySelectorAll("[data-behaviour=choose]")) choose(/** @type {HTMLFormElement} */ (element));
+for (const element of document.querySelectorAll("[data-behaviour=copy]")) copy(/** @type {HTMLButtonElement} */ (element));
+for (const element of document.querySelectorAll("[data-behaviour=sure]")) sure(/** @type {HTMLFormElement} */ (element));
+guard(document.body);
 const config = document.getElementById("page");
 if (config !== null) {
   const page = /** @type {import("./types.js").Page} */ (JSON.parse(config.textContent ?? ""));
   if (page.view !== null) live(page);
+  const words = new Words(page.words, page.lang), ahead = page.now - Date.now() / 1000;
+  const clock = { words, now: () => Date.now() / 1000 + ahead };
+  for (const element of document.querySelectorAll("[data-behaviour=follow]")) follow(/** @type {HTMLElement} */ (element), clock);
+  for (const element of document.querySelectorAll("[data-behaviour=expiry]")) expiry(/** @type {HTMLElement} */ (element), clock);
 }

@@ -6,7 +6,7 @@
  * @typedef {{type: string, status: string, reason: string, message: string, since_at: number | null}} Condition
  * @typedef {{name: string, pool: string, zone: string, product: string, product_name: string, memory_mib: number | null,
  *   cells: string, level: string, reasons: string[], planned: string, usable: boolean, ready: string, unschedulable: boolean,
- *   cordoned_at: number | null, taints: string[], closed_by: string, physical: number | null, resources: Resource[],
+ *   cordoned_at: number | null, cordoned_by: string, taints: string[], closed_by: string, physical: number | null, resources: Resource[],
  *   measured: boolean, gpu_workloads: string[],
  *   conditions: Condition[], created_at: number | null, kubelet: string, kernel: string, os_image: string, runtime: string,
  *   driver: string, cuda: string, machine: string, address: string}} NodeRow

@@ -1,7 +1,7 @@
 /**
  * A sentence beside a heading that follows the picture: each is one function of the rows.
  */
-import { podCounts } from "../panels/node.js";
+import { cordon, podCounts } from "../panels/node.js";
 import { labelCount } from "../panels/records.js";
 import * as waiting from "../panels/waiting.js";
 import * as workloads from "../panels/workloads.js";
@@ -15,6 +15,7 @@ const TOLD = {
   people: ({ pods }) => podCounts(Object.values(pods))[0],
   own: ({ pods }) => podCounts(Object.values(pods))[1],
   labels: ({ labels }) => labelCount(Object.values(labels)[0] ?? { labels: [], annotations: [] }),
+  cordon: ({ nodes, labels }) => cordon(Object.values(nodes)[0], Object.values(labels)[0]),
   workloads: (tables) => workloads.counts(tables.workloads, workloads.choice(new URLSearchParams(location.search))),
   waiting: ({ pods }) => waiting.counts(pods),
 };

@@ -217,6 +217,21 @@ export function conditions(node) {
 }
 
 /**
+ * Who has closed the node, why and when, as far as the cluster tells; "" for one that is open.
+ * @param {NodeRow | undefined} node
+ * @param {import("../types.js").LabelsRow | undefined} labels
+ * @returns {Text}
+ */
+export function cordon(node, labels) {
+  if (node === undefined || !node.unschedulable) return "";
+  const notes = Object.fromEntries(labels?.annotations ?? []);
+  const at = node.cordoned_at === null ? say("node.cordon.unknown-time") : { clock: node.cordoned_at };
+  const action = notes["vigie.dev/cordoned-by"];
+  if (action) return say("node.cordon.ours", { action, at, reason: notes["vigie.dev/cordon-reason"] || null });
+  return say("node.cordon.foreign", { by: node.cordoned_by || null, at });
+}
+
+/**
  * @param {NodeRow} node
  * @returns {Record<string, Value>}
  */

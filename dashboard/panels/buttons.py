@@ -1,0 +1,61 @@
+"""The buttons of a node: one for each kind of action, off with the reason where it may not be done.
+
+Owns which of them a node shows in which state. Must not decide anything: the server refuses whatever a button offered.
+"""
+
+from dataclasses import dataclass
+
+from dashboard.panels.words import Text, say
+from dashboard.roles import Role
+from fleet.domain.actions import ACTIONS, Danger
+
+# A node that is open can be cordoned and one that is not can be uncordoned; everything else is always offered.
+WHEN = {"cordon": "open", "uncordon": "closed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """`off`: why it is off, "" when it is not. `when`: open, closed, or "" for always."""
+
+    kind: str
+    title: Text
+    plain: Text  # without the sign that more is asked
+    means: Text
+    off: Text
+    when: str
+    hidden: bool
+    quick: bool  # asked for in a dialog; else on a page of its own
+
+
+def buttons(
+    node: str, role: Role | None, *, unschedulable: bool, changeable: bool, allowed: bool | None
+) -> list[Button]:
+    """`changeable`: the site lets Vigie change the cluster. `allowed`: the cluster lets Vigie change nodes, None unknown."""
+    off = why_off(role, changeable=changeable, allowed=allowed)
+    now = "closed" if unschedulable else "open"
+    return [
+        Button(
+            kind=kind.name,
+            title=title(kind.name, node),
+            plain=say(f"act.do.{kind.name}", node=node),
+            means=say(f"act.means.{kind.name}"),
+            off=off,
+            when=WHEN.get(kind.name, ""),
+            hidden=WHEN.get(kind.name, now) != now,
+            quick=kind.danger is Danger.REVERSIBLE,
+        )
+        for kind in ACTIONS.values()
+    ]
+
+
+def title(kind: str, node: str) -> Text:
+    return say("act.more", do=say(f"act.do.{kind}", node=node))
+
+
+def why_off(role: Role | None, *, changeable: bool, allowed: bool | None) -> Text:
+    """The first thing that stands in the way, "" for nothing that is known."""
+    if role is None or not role.includes(Role.OPERATOR):
+        return say("act.off.role")
+    if not changeable:
+        return say("act.off.read-only")
+    return say("act.off.rights") if allowed is False else ""

@@ -1,0 +1,91 @@
+"""A plan as a page shows it before anybody confirms it: what will happen, whether it may, and what stands in the way.
+
+Owns headline, verdict and steps of a plan. Must not judge: checks and losses come with the plan, and the server decides again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.panels import losses, measures
+from dashboard.panels.checks import Findings
+from dashboard.panels.words import Text, say
+from fleet.domain.plans import ActionState, Plan, Step, StepKind
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The head of the page's decision: is it safe?"""
+
+    level: str
+    glyph: str
+    title: Text
+    text: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """One step as it will be."""
+
+    kind: str
+    title: Text
+    text: Text
+
+
+def title(action: Any) -> Text:
+    return say(f"act.plan.{action.kind}", node=action.target)
+
+
+def verdict(action: Any, plan: Plan, found: Findings, *, expired: bool) -> Verdict:
+    """Of a proposal: what was found, unless it is too old or somebody has confirmed it already."""
+    if expired:
+        return Verdict("off", "i-clock", say("act.verdict.expired"), say("act.verdict.too-old"))
+    if action.confirmed_by:
+        return Verdict("warn", "s-wait", say("act.verdict.second"), say("act.verdict.waits", by=action.confirmed_by))
+    if found.blocks:
+        return Verdict("bad", "s-bad", say("act.verdict.blocked"), found.blocks[0].title)
+    text = _cost(plan)
+    if found.warnings:
+        warnings = say("act.tag.warnings", n=len(found.warnings))
+        return Verdict("ok", "s-ok", say("act.verdict.warned", warnings=warnings), text)
+    return Verdict("ok", "s-ok", say("act.verdict.safe"), text)
+
+
+def _cost(plan: Plan) -> Text:
+    if not any(pod.evicted for pod in plan.loss.pods):
+        return say("act.verdict.nothing")
+    known = losses.lost(plan.loss)
+    unknown = say("act.verdict.unknown") if losses.unknown(plan.loss) else ""
+    if known:
+        return say("act.verdict.lost", lost=known), unknown
+    return unknown or say("act.verdict.unlost")
+
+
+def tag(action: Any, found: Findings, *, expired: bool) -> tuple[str, str, Text]:
+    """Level, glyph and word beside the headline."""
+    if expired:
+        return "off", "i-clock", say("act.state.expired")
+    if action.state == ActionState.PROPOSED and action.confirmed_by:
+        return "warn", "s-wait", say("act.state.second")
+    if found.blocks:
+        return "bad", "s-bad", say("act.tag.blocks", n=len(found.blocks))
+    return "ok", "s-ok", say("act.tag.safe")
+
+
+def steps(plan: Plan) -> list[Coming]:
+    return [_coming(step) for step in plan.steps]
+
+
+def _coming(step: Step) -> Coming:
+    pods = dict(step.facts).get("pods")
+    text = say(f"act.will.{step.kind}", n=int(pods) if isinstance(pods, int | float) else 0)
+    limit = measures.duration(step.deadline_s) if step.deadline_s else None
+    slow = step.kind not in {StepKind.CORDON, StepKind.UNCORDON}
+    return Coming(
+        step.kind, say(f"act.step.{step.kind}"), (text, say("act.step.at-most", deadline_s=limit) if slow else "")
+    )
+
+
+def commands(plan: Plan) -> Sequence[tuple[bool, str]]:
+    """Each line and whether it is a remark."""
+    return [(line.startswith("#"), line) for line in plan.kubectl]

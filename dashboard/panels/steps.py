@@ -1,0 +1,96 @@
+"""The steps of an action that has been confirmed: done, under way, to come, each with its times and what it waits for.
+
+Owns which evidence of a step is told. Must not know how a step is done.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.panels import measures
+from dashboard.panels.measures import known
+from dashboard.panels.words import Age, Clock, Text, say
+from fleet.domain.plans import StepState
+
+GLYPHS = {"done": "s-ok", "now": "s-run", "todo": "s-todo", "failed": "s-bad", "skipped": "s-off", "undone": "s-off"}
+NOW = {StepState.STARTED, StepState.WAITING}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step. `stage`: done, now, todo, failed, skipped, undone."""
+
+    key: str
+    stage: str
+    glyph: str
+    word: Text
+    title: Text
+    text: Text
+
+
+def stages(rows: Iterable[Any]) -> list[Stage]:
+    return [_stage(row) for row in rows]
+
+
+def _stage(row: Any) -> Stage:
+    stage = "now" if row.state in NOW else row.state
+    return Stage(
+        str(row.position),
+        stage,
+        GLYPHS[stage],
+        say(f"act.step.{row.state}"),
+        say(f"act.step.{row.kind}"),
+        (_times(row), *waits(row)),
+    )
+
+
+def _times(row: Any) -> Text:
+    if row.done_at is not None:
+        took = measures.duration(row.done_at - row.started_at) if row.started_at is not None else None
+        return (Clock(row.done_at), say("act.step.took", took_s=took))
+    if row.state in NOW and row.started_at is not None:
+        until = say("act.step.until", deadline_at=Clock(row.deadline_at)) if row.deadline_at else ""
+        return (say("act.step.since", age=Age(row.started_at)), until)
+    return ""
+
+
+def waits(row: Any) -> tuple[Text, ...]:
+    """What a step has found so far."""
+    found: Mapping[str, Any] = row.evidence
+    told: list[Text] = []
+    if found.get("foreign"):
+        told.append(say("act.step.foreign"))
+    if found.get("already"):
+        told.append(say("act.step.already-open"))
+    if found.get("measured") is False:
+        told.append(say("act.step.unmeasured"))
+    if row.state in NOW:
+        told += _so_far(found)
+    elif known(found.get("pods")):
+        told.append(say("act.step.gone", gone=found.get("gone", 0), pods=found["pods"]))
+    return tuple(told)
+
+
+def _so_far(found: Mapping[str, Any]) -> list[Text]:
+    told: list[Text] = []
+    if found.get("processes"):
+        told.append(say("act.step.processes", n=found["processes"]))
+    if found.get("not_back"):
+        told.append(say("act.step.not-back", n=found["not_back"]))
+    if known(found.get("pods")):
+        told.append(say("act.step.gone", gone=found.get("gone", 0), pods=found["pods"]))
+    if known(found.get("asked_at")):
+        told.append(say("act.step.asked", asked_at=Clock(found["asked_at"])))
+    for name, value in (found.get("missing") or {}).items():
+        told.append(_missing(name, value))
+    if found.get("trouble"):
+        told.append(say("act.step.trouble", trouble=str(found["trouble"])))
+    return told
+
+
+def _missing(name: str, value: Any) -> Text:
+    if name == "gpus":
+        return say("act.step.missing.gpus", gpus=say("gpus", n=int(value)) if known(value) else None)
+    if name == "driver":
+        return say("act.step.missing.driver", driver=value)
+    return say(f"act.step.missing.{name}")
