@@ -1,9 +1,10 @@
 """Many people with the Fleet page open: sockets that read whatever comes, in a process of their own.
 
-    python -m tests.bench.viewers ADDRESS COOKIE CLUSTER COUNT NODE SECONDS
+    python -m tests.bench.viewers ADDRESS COOKIE CLUSTER COUNT NODE
 
-Prints "open" when every socket has its snapshot, then one line of JSON: how many frames and characters came in these seconds, how
-many sockets were closed on, and per socket when NODE's cells changed, as [seconds since 1970, cells].
+Prints "open" when every socket has its snapshot, goes on until its standard input is closed, and then prints one line of JSON:
+how many frames and characters came in how many seconds, how many sockets were closed on, and per socket when NODE's cells
+changed, as [seconds since 1970, cells].
 """
 
 import asyncio
@@ -66,7 +67,7 @@ def cells_of(text: str, node: str) -> str | None:
     return None
 
 
-async def main(address: str, cookie: str, cluster: str, count: int, node: str, seconds: float) -> None:
+async def main(address: str, cookie: str, cluster: str, count: int, node: str) -> None:
     hello, turn = json.dumps({"cluster": cluster, "view": {"screen": "fleet"}}), asyncio.Semaphore(AT_ONCE)
     viewers = [Viewer(node) for _ in range(count)]
     looking: list[asyncio.Task[None]] = []
@@ -80,7 +81,7 @@ async def main(address: str, cookie: str, cluster: str, count: int, node: str, s
     frames, characters = sum(v.frames for v in viewers), sum(v.characters for v in viewers)
     began = time.time()
     print("open", flush=True)
-    await asyncio.sleep(seconds)
+    await asyncio.to_thread(sys.stdin.read)
     heard = {
         "seconds": time.time() - began,
         "frames": sum(v.frames for v in viewers) - frames,
@@ -97,5 +98,5 @@ async def main(address: str, cookie: str, cluster: str, count: int, node: str, s
 if __name__ == "__main__":
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    address, cookie, cluster, count, node, seconds = sys.argv[1:]
-    asyncio.run(main(address, cookie, cluster, int(count), node, float(seconds)))
+    address, cookie, cluster, count, node = sys.argv[1:]
+    asyncio.run(main(address, cookie, cluster, int(count), node))
