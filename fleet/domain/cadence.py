@@ -210,6 +210,9 @@ class Cadence(Struct, frozen=True, kw_only=True):
     each of the latter by three conventions. `curve`: overheads around them all, at intervals in equal ratios.
     """
 
+    save_cost_s: float
+    mtbf_s: float
+    write_s: float
     young_s: float
     daly_s: float
     daly_holds: bool
@@ -229,6 +232,9 @@ def cadence(wanted: Wanted) -> Cadence:
     best_s = max(optimum_s, write_s)
     asked = sorted({round(seconds, 3) for seconds in wanted.intervals_s})
     return Cadence(
+        save_cost_s=cost_s,
+        mtbf_s=mtbf_s,
+        write_s=write_s,
         young_s=young(cost_s, mtbf_s),
         daly_s=daly(cost_s, mtbf_s),
         daly_holds=daly_holds(cost_s, mtbf_s),

@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 UNITS_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+DAYS_FROM_S: Final = 4 * 86_400
 LONGEST_TEXT: Final = 40
 HOW: Final = "write it like 5m, 1h30m or 90s"
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -27,11 +28,11 @@ def parse(text: str) -> float:
 
 
 def spelled(seconds: float) -> str:
-    """What `parse` reads as these seconds, to the whole second from a minute on, to a millisecond below."""
+    """What `parse` reads as these seconds, to the second from a minute on, to a millisecond below; days from four on."""
     if seconds < 60:
         return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
     rest, parts = int(seconds + 0.5), []
     for unit, unit_s in UNITS_S.items():
-        count, rest = divmod(rest, unit_s)
+        count, rest = divmod(rest, unit_s) if unit != "d" or seconds >= DAYS_FROM_S else (0, rest)
         parts += [f"{count}{unit}"] if count else []
     return "".join(parts)

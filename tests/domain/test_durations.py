@@ -30,7 +30,16 @@ def test_spelled_is_read_back(seconds):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0s"), (0.25, "0.25s"), (59.5, "59.5s"), (5_400, "1h30m"), (60.4, "1m")]
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (0.25, "0.25s"),
+        (59.5, "59.5s"),
+        (5_400, "1h30m"),
+        (60.4, "1m"),
+        (158_220, "43h57m"),
+        (345_601, "4d1s"),
+    ],
 )
 def test_spelled(seconds, text):
     assert durations.spelled(seconds) == text

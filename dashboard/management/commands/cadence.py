@@ -1,0 +1,129 @@
+"""`manage.py cadence`: how often a run should save. Computes only: it asks no cluster and no running Vigie."""
+
+import argparse
+from typing import Any
+
+import msgspec
+from django.core.management.base import BaseCommand, CommandError
+
+from fleet.domain import cadence, durations
+from fleet.domain.cadence import Cadence, CadenceError, Loss, Share, Wanted
+from fleet.domain.durations import spelled
+from fleet.domain.saving import Fit, Saving
+
+COUNTED = {
+    "A": "saved at the end, saves extend the run",
+    "B": "as A, not saved at the end",
+    "C": "the length is wall clock",
+}
+
+
+class Command(BaseCommand):
+    help = (
+        "How often a run should save: Young, Daly, the exact optimum, what intervals cost. Times like 5m, 1h30m, 90s."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.usage = argparse.SUPPRESS  # so that an error is one line
+        parser.add_argument("--save-cost", default="", metavar="TIME", help="how long a save stops training; needed")
+        parser.add_argument("--mtbf", default="", metavar="TIME", help="mean time between failures of the run; needed")
+        parser.add_argument(
+            "--interval", action="append", default=[], metavar="TIME", help="compare this one; repeat it"
+        )
+        parser.add_argument("--horizon", default="", metavar="TIME", help="length of the run: counts its saves out")
+        parser.add_argument("--write", default="0s", metavar="TIME", help="what an asynchronous save writes on after")
+        parser.add_argument("--grace", default="", metavar="TIME", help="grace period of the pods: does a save fit?")
+        parser.add_argument("--json", action="store_true", help="for programs; times in seconds, overheads as shares")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        try:
+            found = cadence.cadence(_wanted(options))
+        except CadenceError as error:
+            raise CommandError(f"--{str(error).replace(' ', '-', error.field.count('_'))}", returncode=2) from error
+        if options["json"]:
+            self.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
+        else:
+            self.stdout.write("\n".join(lines(found)))
+
+
+def _wanted(options: dict[str, Any]) -> Wanted:
+    """Raises CommandError and CadenceError."""
+    return Wanted(
+        save_cost_s=_needed("--save-cost", options["save_cost"]),
+        mtbf_s=_needed("--mtbf", options["mtbf"]),
+        intervals_s=tuple(_needed("--interval", text) for text in options["interval"]),
+        horizon_s=_needed("--horizon", options["horizon"]) if options["horizon"] else None,
+        write_s=_needed("--write", options["write"]),
+        grace_s=_needed("--grace", options["grace"]) if options["grace"] else None,
+    )
+
+
+def _needed(name: str, text: str) -> float:
+    if not text:
+        raise CommandError(f"{name} is needed; {durations.HOW}", returncode=2)
+    try:
+        return durations.parse(text)
+    except durations.DurationError as error:
+        raise CommandError(f"{name}: {error}", returncode=2) from error
+
+
+def lines(found: Cadence) -> list[str]:
+    """The answer as text."""
+    beyond = "" if found.daly_holds else " (a save takes twice the MTBF or more: the MTBF itself)"
+    told = [
+        f"Save every {spelled(found.best_s)}.",
+        f"Young {spelled(found.young_s)}, Daly {spelled(found.daly_s)}{beyond}, exact optimum {spelled(found.optimum_s)}",
+        "",
+        *_table(("interval", "overhead", "saving", "redoing", "lost by a failure", "at most"), _rows(found)),
+    ]
+    told += [
+        f"{spelled(one.shorter_s)} against {spelled(one.longer_s)}: the shorter costs less under an MTBF of "
+        f"{_time(one.exponential_s)} (to first order {_time(one.first_order_s)})"
+        for one in found.break_evens
+    ]
+    if found.savings:
+        heads = ("interval", "counted", "saves", "saving", "whole run", "unsaved", "of work", "of wall")
+        told += ["", *_table(heads, [_saving(one) for one in found.savings])]
+        told += [f"{letter}: {how}" for letter, how in COUNTED.items()]
+    return [*told, "", *(_fit(one) for one in found.fits)]
+
+
+def _rows(found: Cadence) -> list[tuple[str, ...]]:
+    return [_row(share, loss) for share, loss in zip(found.overheads, found.losses, strict=True)]
+
+
+def _row(share: Share, loss: Loss) -> tuple[str, ...]:
+    mark = " (shorter than its write)" if loss.overlaps else ""
+    parts = (_percent(part) for part in (share.overhead, share.saving, share.redoing))
+    return spelled(share.interval_s), *parts, spelled(loss.mean_s), spelled(loss.most_work_s) + mark
+
+
+def _saving(one: Saving) -> tuple[str, ...]:
+    times = (spelled(seconds) for seconds in (one.saving_s, one.wall_s, one.unsaved_s))
+    return (
+        spelled(one.interval_s),
+        one.convention.value,
+        str(one.saves),
+        *times,
+        f"{one.of_work_pct:.2f} %",
+        f"{one.of_wall_pct:.2f} %",
+    )
+
+
+def _fit(one: Fit) -> str:
+    verdict = f"a save fits, {spelled(one.spare_s)} to spare" if one.fits else f"too short by {spelled(-one.spare_s)}"
+    return f"{one.notice.value} {spelled(one.lead_s)}: {verdict}"
+
+
+def _percent(share: float | None) -> str:
+    return "never ends" if share is None else f"{100 * share:.2f} %"
+
+
+def _time(seconds: float) -> str:
+    return spelled(seconds) if seconds < 1e12 else "any length"
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)]

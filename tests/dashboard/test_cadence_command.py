@@ -1,0 +1,85 @@
+"""`manage.py cadence`: the answer as text and as JSON, and one line for what is not understood."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+LESSON = (
+    "--save-cost",
+    "3m",
+    "--mtbf",
+    "24h",
+    "--interval",
+    "30m",
+    "--interval",
+    "2h",
+    "--horizon",
+    "40h",
+    "--grace",
+    "60s",
+)
+
+
+def command(*arguments: str) -> str:
+    out = StringIO()
+    call_command("cadence", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_json_has_seconds_and_shares():
+    found = json.loads(command("--save-cost", "5m", "--mtbf", "24h", "--json"))
+    assert found["young_s"] == 7_200
+    assert found["daly_s"] / 60 == pytest.approx(116.69, abs=0.01)
+    assert found["optimum_s"] / 60 == pytest.approx(116.69, abs=0.01)
+    assert [one["interval_s"] for one in found["overheads"]] == [found["optimum_s"]]
+    assert found["losses"][0]["most_work_s"] == found["optimum_s"]
+    assert found["savings"] == found["break_evens"] == []
+
+
+def test_json_of_the_lessons_run():
+    found = json.loads(command(*LESSON, "--json"))
+    assert [one["saves"] for one in found["savings"]] == [80, 79, 72, 20, 19, 19]
+    assert found["break_evens"][0]["first_order_s"] == 36_000
+    assert [one["fits"] for one in found["fits"]] == [False] * 5
+
+
+def test_a_run_that_never_ends_is_null_and_not_infinity():
+    found = json.loads(command("--save-cost", "1s", "--mtbf", "1s", "--interval", "30d", "--json"))
+    assert found["overheads"][1]["overhead"] is None
+
+
+def test_text_of_the_lessons_run():
+    told = command(*LESSON)
+    for words in (
+        "Save every 1h30m58s.", "Young 1h32m57s, Daly 1h30m58s, exact optimum 1h30m58s",
+        "  11.27 %", "under an MTBF of 10h49m59s (to first order 10h)", "43h57m", "9.88 %", "2.38 %",
+        "B: as A, not saved at the end", "gcp-spot 30s: too short by 2m30s", "grace 1m: too short by 2m",
+    ):  # fmt: skip
+        assert words in told, words
+
+
+def test_text_says_where_daly_ends_and_what_cannot_be_kept():
+    told = command("--save-cost", "20s", "--mtbf", "10s", "--write", "1m", "--interval", "30s")
+    assert "Daly 10s (a save takes twice the MTBF or more: the MTBF itself)" in told
+    assert "1m30s (shorter than its write)" in told
+    assert command("--save-cost", "10s", "--mtbf", "1h").endswith("default-grace 30s: a save fits, 20s to spare\n")
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--mtbf", "24h"), "--save-cost is needed; write it like 5m, 1h30m or 90s"),
+    (("--save-cost", "5m"), "--mtbf is needed; write it like 5m, 1h30m or 90s"),
+    (("--save-cost", "5", "--mtbf", "24h"), "--save-cost: '5' is not a duration; write it like 5m, 1h30m or 90s"),
+    (("--save-cost", "0s", "--mtbf", "24h"), "--save-cost: has to be at least a millisecond"),
+    (("--save-cost", "5m", "--mtbf", "99999999d"), "--mtbf: has to be at most a hundred years"),
+    (("--save-cost", "5m", "--mtbf", "1h", "--interval", "soon"),
+     "--interval: 'soon' is not a duration; write it like 5m, 1h30m or 90s"),
+    (("--save-cost", "5m", "--mtbf", "1h", *(["--interval", "5m"] * 13)), "--interval: at most 12 can be compared"),
+])  # fmt: skip
+def test_bad_input_is_one_line_and_status_2(arguments, said):
+    with pytest.raises(CommandError) as caught:
+        command(*arguments)
+    assert str(caught.value) == said
+    assert caught.value.returncode == 2
