@@ -72,6 +72,7 @@ EXPOSED: Mapping[str, Role | str] = {
     "api-v1:gpu-history": Role.VIEWER,
     "api-v1:transitions": Role.VIEWER,
     "api-v1:availability": Role.VIEWER,
+    "api-v1:cadence": Role.VIEWER,
     "api-v1:events": Role.VIEWER,
     "api-v1:plans": Role.OPERATOR,
     "api-v1:plan": Role.VIEWER,

@@ -12,8 +12,10 @@ from dashboard.panels.availability import Line
 from dashboard.panels.charts import Trend
 from fleet import history, live
 from fleet.domain import availability
+from fleet.domain import mtbf as mtbf_
 from fleet.domain.availability import Availability
 from fleet.domain.gpus import Measure
+from fleet.domain.mtbf import Mtbf
 from fleet.domain.verdicts import Transition
 
 REMEMBERED_S = 90 * 86_400  # of transitions that a page looks back
@@ -42,6 +44,12 @@ def _grouped(parts: Mapping[str, Availability], names: Mapping[str, str]) -> lis
     counts = Counter(names.values())
     groups = availability.grouped(parts, lambda gpu: names[gpu])
     return [Line(name, found, counts[name]) for name, found in groups.items()]
+
+
+def mtbf(cluster: str, since: float, end: float) -> Mtbf:
+    """The time between failures of one GPU of the fleet, as the window's up time and failures tell."""
+    found = availability.total(line.found for line in lines(cluster, FLEET, since, end))
+    return mtbf_.estimate(found.failures, found.up_s)
 
 
 def last_known(cluster: str, gpu: str) -> Transition | None:

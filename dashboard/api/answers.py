@@ -14,6 +14,8 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard import access, clusters, errors
 from fleet.domain.availability import Incident
+from fleet.domain.cadence import BreakEven, LostWork, Share
+from fleet.domain.mtbf import Mtbf
 from fleet.domain.picture import (
     AttentionRow,
     EventRow,
@@ -25,6 +27,7 @@ from fleet.domain.picture import (
     ProductRow,
     WorkloadRow,
 )
+from fleet.domain.saving import Fit, Saving
 from fleet.domain.spans import Sample
 from fleet.domain.verdicts import Transition
 from fleet.live import Loss, PictureError, Published
@@ -173,6 +176,32 @@ class HistoryAnswer(Past, frozen=True):
     items: list[HistoryPoint]
 
 
+class CadenceAnswer(Past, frozen=True):
+    """How often a run should save. Times in seconds, overheads as shares of the work.
+
+    `observed`: the time between failures of a run on so many `gpus`, from the ledger of the window; null when `mtbf_s` was given.
+    `mtbf_s`: what was planned with; without a failure the bound that is 95 % sure. `write_s`: see the parameter.
+    An `overhead` that is null: the run practically never ends.
+    """
+
+    gpus: int
+    observed: Mtbf | None
+    save_cost_s: float
+    mtbf_s: float
+    write_s: float
+    young_s: float
+    daly_s: float
+    daly_holds: bool
+    optimum_s: float
+    best_s: float
+    overheads: tuple[Share, ...]
+    losses: tuple[LostWork, ...]
+    break_evens: tuple[BreakEven, ...]
+    savings: tuple[Saving, ...]
+    fits: tuple[Fit, ...]
+    curve: tuple[Share, ...]
+
+
 class ClusterState(msgspec.Struct, frozen=True):
     """One cluster that you may see. `fleet`: its totals, null before its first snapshot. The rest as in every answer."""
 
@@ -200,6 +229,7 @@ ANSWERS = (
     TransitionsAnswer,
     AvailabilityAnswer,
     HistoryAnswer,
+    CadenceAnswer,
     ClustersAnswer,
     errors.Problem,
 )

@@ -16,7 +16,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard import access, clusters, errors
-from dashboard.api import actions, answers, gpus, reference, stream
+from dashboard.api import actions, answers, cadence, gpus, reference, stream
 from dashboard.api.answers import Refused, described, head, page, published
 from dashboard.api.parameters import Cluster, Part
 from fleet.domain.changes import waits
@@ -63,6 +63,7 @@ api = Api(
     auth=[Session(), Token()],
 )
 api.add_router("", gpus.router)
+api.add_router("", cadence.router)
 api.add_router("", actions.router)
 
 

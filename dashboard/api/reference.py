@@ -88,7 +88,7 @@ def _parameter(found: Json) -> Field:
     limits = [
         f"{word} {schema[key]}" for key, word in (("minimum", "at least"), ("maximum", "at most")) if key in schema
     ]
-    default = [f"{schema['default']} when left out"] if schema.get("default") not in {None, ""} else []
+    default = [f"{schema['default']} when left out"] if schema.get("default") not in (None, "", []) else []
     parts = filter(None, [_text(found) or _text(schema), *limits, *default])
     return Field(found["name"], f"{kind(schema)}, in the {found['in']}", "; ".join(parts))
 

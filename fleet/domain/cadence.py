@@ -38,7 +38,7 @@ class Share(Struct, frozen=True):
     first_order: float
 
 
-class Loss(Struct, frozen=True):
+class LostWork(Struct, frozen=True):
     """What one failure loses at an interval: work on average and at most, and the longest time since what is kept was done.
 
     `overlaps`: a save begins while the one before is still being written, so the interval cannot be kept.
@@ -111,7 +111,7 @@ def share(interval_s: float, save_cost_s: float, mtbf_s: float, write_s: float =
     return Share(interval_s, saving, max(0.0, whole - saving), whole, first_order)
 
 
-def loss(interval_s: float, save_cost_s: float, mtbf_s: float, write_s: float = 0.0) -> Loss:
+def loss(interval_s: float, save_cost_s: float, mtbf_s: float, write_s: float = 0.0) -> LostWork:
     """Of a failure between the end of one save and the end of the next.
 
     On average (M (1 − e^(−τ/M)) − τ e^(−(τ+δ)/M)) / (1 − e^(−(τ+δ)/M)): about half the interval, and P more with asynchronous
@@ -119,7 +119,7 @@ def loss(interval_s: float, save_cost_s: float, mtbf_s: float, write_s: float = 
     """
     work, cycle = interval_s / mtbf_s, (interval_s + save_cost_s) / mtbf_s
     mean_s = mtbf_s * (-math.expm1(-work) - work * math.exp(-cycle)) / -math.expm1(-cycle) + write_s
-    return Loss(
+    return LostWork(
         interval_s=interval_s,
         mean_s=mean_s,
         most_work_s=interval_s + write_s,
@@ -219,7 +219,7 @@ class Cadence(Struct, frozen=True, kw_only=True):
     optimum_s: float
     best_s: float
     overheads: tuple[Share, ...]
-    losses: tuple[Loss, ...]
+    losses: tuple[LostWork, ...]
     break_evens: tuple[BreakEven, ...]
     savings: tuple[Saving, ...]
     fits: tuple[Fit, ...]

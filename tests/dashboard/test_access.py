@@ -54,6 +54,7 @@ TABLE = {
     "api-v1:gpu-history": (Role.VIEWER, "GET", "/api/v1/gpus/GPU-01/history"),
     "api-v1:transitions": (Role.VIEWER, "GET", "/api/v1/transitions"),
     "api-v1:availability": (Role.VIEWER, "GET", "/api/v1/availability"),
+    "api-v1:cadence": (Role.VIEWER, "GET", "/api/v1/cadence?save_cost_s=300&mtbf_s=86400"),
     "api-v1:plans": (Role.OPERATOR, "POST", "/api/v1/plans"),
     "api-v1:plan": (Role.VIEWER, "GET", "/api/v1/plans/1"),
     "api-v1:plan-confirm": (Role.OPERATOR, "POST", "/api/v1/plans/1/confirm"),

@@ -7,7 +7,7 @@ import msgspec
 from django.core.management.base import BaseCommand, CommandError
 
 from fleet.domain import cadence, durations
-from fleet.domain.cadence import Cadence, CadenceError, Loss, Share, Wanted
+from fleet.domain.cadence import Cadence, CadenceError, LostWork, Share, Wanted
 from fleet.domain.durations import spelled
 from fleet.domain.saving import Fit, Saving
 
@@ -93,7 +93,7 @@ def _rows(found: Cadence) -> list[tuple[str, ...]]:
     return [_row(share, loss) for share, loss in zip(found.overheads, found.losses, strict=True)]
 
 
-def _row(share: Share, loss: Loss) -> tuple[str, ...]:
+def _row(share: Share, loss: LostWork) -> tuple[str, ...]:
     mark = " (shorter than its write)" if loss.overlaps else ""
     parts = (_percent(part) for part in (share.overhead, share.saving, share.redoing))
     return spelled(share.interval_s), *parts, spelled(loss.mean_s), spelled(loss.most_work_s) + mark
