@@ -55,9 +55,14 @@ def _drain_steps(draft: Draft) -> tuple[Step, ...]:
     return (
         _cordon_step(draft),
         Step(StepKind.DRAIN, facts.target, (("pods", pods),), deadline_s=deadlines.drain_s),
-        Step(StepKind.RELEASE, facts.target, deadline_s=deadlines.verify_s),
+        Step(StepKind.RELEASE, facts.target, (_measured(facts),), deadline_s=deadlines.verify_s),
         Step(StepKind.PROVE, facts.target, deadline_s=deadlines.prove_s),
     )
+
+
+def _measured(facts: Facts) -> tuple[str, int | None]:
+    """How many GPUs readings know of; None: nothing measures this node, and Kubernetes' own word has to do."""
+    return "gpus", facts.machine.gpus if facts.machine.measured else None
 
 
 def _maintain_steps(draft: Draft) -> tuple[Step, ...]:
@@ -74,7 +79,7 @@ def _maintain_steps(draft: Draft) -> tuple[Step, ...]:
         Step(
             StepKind.VERIFY,
             facts.target,
-            (("gpus", facts.machine.gpus), ("driver", driver or None)),
+            (_measured(facts), ("driver", driver or None)),
             deadline_s=deadlines.verify_s,
         ),
         Step(StepKind.UNCORDON, facts.target, deadline_s=60.0),
