@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from fleet.act import audit
 from fleet.act.audit import Entry
+from fleet.act.claims import RUNNABLE
 from fleet.act.collect import collect, under_way
+from fleet.act.quotes import quoted
 from fleet.act.sites import Site
 from fleet.domain import actions, guards, plans
 from fleet.domain.actions import ACTIONS, LIFECYCLE, Danger
@@ -33,6 +35,8 @@ Clock = Callable[[], float]
 
 BEGIN_WITHIN_S = 120.0  # a confirmed action that no worker has begun by then is void: the facts have moved on
 LONGEST_REASON = 500
+LONGEST_NAME = 253  # of a node
+LONGEST_ACTOR = 150
 
 
 class Refused(Exception):  # noqa: N818 -- it is an answer, not an accident
@@ -48,7 +52,7 @@ def propose(site: Site, kind: str, target: str, reason: str, actor: Actor, now: 
     the cluster cannot be read."""
     if kind not in ACTIONS:
         raise Refused("unknown-kind", kind=kind)
-    reason = reason.strip()
+    reason, target = quoted(reason, LONGEST_REASON + 1).strip(), quoted(target, LONGEST_NAME)
     if not reason:
         raise Refused("no-reason")
     if len(reason) > LONGEST_REASON:
@@ -67,10 +71,10 @@ def propose(site: Site, kind: str, target: str, reason: str, actor: Actor, now: 
             rack=rack,
             reason=reason,
             state=ActionState.PROPOSED,
-            plan=msgspec.to_builtins(plan),
+            plan=quoted(msgspec.to_builtins(plan)),
             digest=plan.digest,
             needs_second=site.policy.needs_second(kind, pool),
-            proposed_by=actor.name,
+            proposed_by=actor.name[:LONGEST_ACTOR],
             proposed_via=actor.via,
             proposed_at=plan.made_at,
             expires_at=plan.expires_at,
@@ -107,20 +111,23 @@ def confirm(
         raise Refused("other-plan")
     if ACTIONS[action.kind].danger is Danger.DESTRUCTIVE and typed.strip() != action.target:
         raise Refused("other-name", target=action.target)
-    given = [Waiver(check, reason, actor.name, actor.role) for check, reason in waivers.items()]
-    facts = _check_again(site, action, given, actor, now)
+    if any(len(reason) > LONGEST_REASON for reason in waivers.values()):
+        raise Refused("long-reason", most=LONGEST_REASON)
+    given = [Waiver(check, quoted(reason), actor.name, actor.role) for check, reason in waivers.items()]
+    facts, given = _check_again(site, action, given, actor, now)
     at = now()
     fields: dict[str, Any] = {
-        "confirmed_by": actor.name,
+        "confirmed_by": actor.name[:LONGEST_ACTOR],
         "confirmed_via": actor.via,
         "confirmed_at": at,
         "waivers": msgspec.to_builtins(given),
     }
     told = {"waivers": msgspec.to_builtins(given), "digest": digest}
-    if action.needs_second:
+    # The policy or the node's pool may be another one than when it was proposed.
+    if action.needs_second or site.policy.needs_second(action.kind, actions.where(facts)[0]):
         with transaction.atomic():
             asked = Action.objects.filter(pk=action.pk, state=ActionState.PROPOSED, confirmed_by="")
-            if not asked.update(**fields, expires_at=at + plans.LIVES_S):
+            if not asked.update(**fields, needs_second=True, expires_at=at + plans.LIVES_S):
                 raise Refused("superseded")
             tell(action, actor, "confirmed-first", at, **told)
     else:
@@ -145,10 +152,10 @@ def approve(site: Site, action: Action, digest: str, reason: str, actor: Actor, 
     if not reason.strip():
         raise Refused("no-reason")
     waivers = msgspec.convert(action.waivers, list[Waiver])
-    facts = _check_again(site, action, waivers, actor, now)
+    facts, waivers = _check_again(site, action, waivers, actor, now)
     at = now()
-    fields = {"second_by": actor.name, "second_at": at}
-    _begin(action, facts, waivers, at, "approved", fields, {"reason": reason, "digest": digest})
+    fields = {"second_by": actor.name[:LONGEST_ACTOR], "second_at": at}
+    _begin(action, facts, waivers, at, "approved", fields, {"reason": quoted(reason), "digest": digest})
     action.refresh_from_db()
     return action
 
@@ -162,8 +169,8 @@ def stop(action: Action, actor: Actor, now: Clock = time.time) -> Action:
     with transaction.atomic():
         if action.state == ActionState.PROPOSED:
             change(action, ActionState.REFUSED, actor, at, "withdrawn", outcome={"why": "withdrawn"})
-        elif Action.objects.filter(pk=action.pk, state=action.state, stop_at=None).update(
-            stop_by=actor.name, stop_at=at, due_at=at
+        elif Action.objects.filter(pk=action.pk, state__in=RUNNABLE, stop_at=None).update(
+            stop_by=actor.name[:LONGEST_ACTOR], stop_at=at, due_at=at
         ):
             tell(action, actor, "stop-asked", at)
     action.refresh_from_db()
@@ -206,7 +213,7 @@ def change(
     if to in ENDED:
         fields |= {"ended_at": at, "due_at": None, "claimed_by": "", "claim_until": 0.0}
     if outcome is not None:
-        fields["outcome"] = dict(outcome)
+        fields["outcome"] = quoted(outcome)
     if not Action.objects.filter(pk=action.pk, state=action.state).update(state=to, **fields):
         if quiet:
             return False
@@ -221,14 +228,14 @@ def tell(action: Action, actor: Actor, what: str, at: float, **facts: Any) -> No
     audit.append(
         Entry(
             at=at,
-            actor=actor.name,
+            actor=quoted(actor.name)[:LONGEST_ACTOR],
             via=actor.via,
             what=what,
             cluster=action.cluster,
             action=action.pk,
             kind=action.kind,
             target=action.target,
-            facts=facts,
+            facts=quoted(facts),
         )
     )
 
@@ -240,26 +247,31 @@ def _still_proposed(action: Action, now: float) -> None:
         raise Refused("expired")
 
 
-def _check_again(site: Site, action: Action, waivers: list[Waiver], actor: Actor, now: Clock) -> Facts:
-    """All guards on fresh facts. What has changed since the plan was shown is refused, with the new checks: what somebody typed a
-    name under has to be what happens."""
+def _check_again(
+    site: Site, action: Action, waivers: list[Waiver], actor: Actor, now: Clock
+) -> tuple[Facts, list[Waiver]]:
+    """All guards on fresh facts, and those of the waivers that lift something. What has changed since the plan was shown is
+    refused, with the new checks: what somebody typed a name under has to be what happens. A waiver is for a block that was shown:
+    another finding of the same guard about the same pod stands, and a waiver that lifts nothing now will lift nothing later."""
     facts = _collected(site, action.kind, action.target, actor, now)
     plan = actions.plan(facts, action.reason)
-    blocks = guards.standing(plan.checks, waivers)
-    if blocks:
+    shown = plan_of(action)
+    seen = {(check.key, check.reason) for check in shown.blocks}
+    given = [waiver for waiver in waivers if any(check.key == waiver.check for check in plan.blocks)]
+    unseen = [check for check in plan.blocks if (check.key, check.reason) not in seen]
+    if blocks := tuple(dict.fromkeys((*guards.standing(plan.checks, given), *unseen))):
         with transaction.atomic():
             tell(action, actor, "refused", now(), **_against(blocks))
         raise Refused("blocked", blocks)
-    shown = plan_of(action)
     if (plan.target_uid, plan.pods) != (shown.target_uid, shown.pods):
         with transaction.atomic():
             tell(action, actor, "refused", now(), why="changed", pods=list(plan.pods))
         raise Refused("changed", plan.checks)
-    return facts
+    return facts, given
 
 
 # What another confirmation at the same moment may have changed: looked at once more under the lock of the chain.
-_BESIDE_OTHERS = ("alone", "failure-domain")
+_BESIDE_OTHERS = ("alone", "failure-domain", "breaker", "capacity-floor")
 
 
 def _begin(

@@ -41,6 +41,12 @@ class Claim:
         if self._now() >= self._until:
             raise LostClaimError
 
+    def hold(self) -> None:
+        """Within a transaction: the action stays ours until its end. Raises LostClaimError when it is another's already."""
+        mine = Action.objects.select_for_update().filter(pk=self.pk, claimed_by=self.token)
+        if not mine.values_list("pk", flat=True).first():
+            raise LostClaimError
+
     def renew(self) -> bool:
         until = self._now() + self._lease_s
         mine = Action.objects.filter(pk=self.pk, claimed_by=self.token, state__in=RUNNABLE)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from fleet.act.sites import Site
 from fleet.domain import capacity, draining, in_flight, owners
-from fleet.domain.actions import ACTIONS, CORDONED
+from fleet.domain.actions import ACTIONS, cordoned_by
 from fleet.domain.draining import Answer
 from fleet.domain.facts import Actor, Facts, Machine, Owner, Permission, Right, Running, serves
 from fleet.domain.gpus import Measure
@@ -78,7 +78,7 @@ def _light(
         nodes=(node,) if node else (),
         permissions=rights,
         running=under_way(site.name),
-        cordoned_by=node.metadata.annotations.get(CORDONED, "") if node else "",
+        cordoned_by=cordoned_by(node) if node else "",
     )
 
 
@@ -110,7 +110,7 @@ def _heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Ma
         machine=machine(snapshot, target),
         degraded=_degraded(snapshot),
         warm_up_s=warm_ups(pods, found),
-        cordoned_by=node.metadata.annotations.get(CORDONED, "") if node else "",
+        cordoned_by=cordoned_by(node) if node else "",
     )
 
 

@@ -6,8 +6,12 @@ twice: no second eviction for a UID that was accepted, none for another UID, nev
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from fleet.act.steps import GONE, Done, Failed, Outcome, Wait, Work, frozen
+from fleet.act import plan_of
+from fleet.act.claims import LostClaimError
+from fleet.act.quotes import quoted
+from fleet.act.steps import GONE, Done, Failed, Outcome, Wait, Work, frozen, newcomers
 from fleet.domain import draining
 from fleet.domain.draining import PERMANENT, Answer, Meaning, Turn, next_turns
 from fleet.domain.losses import DO_NOT_DISRUPT
@@ -21,6 +25,7 @@ AT_ONCE = 8  # requests under way
 ROUND = 40  # pods that are asked before we look at the node again
 LOOK_S = 1.0
 HELD_LOOK_S = 5.0
+ANSWERED_WITHIN_S = 15.0  # a request without an answer may still be carried out until then
 
 TO_ASK = {LaneState.QUEUED, LaneState.HELD}
 GOING = {LaneState.ASKED, LaneState.ACCEPTED, LaneState.TERMINATING}
@@ -37,6 +42,9 @@ def drain(work: Work) -> Outcome:
         return stopped
     lanes = list(work.action.lanes.all())
     there = {pod.metadata.uid: pod for pod in work.site.changer.read_pods(work.action.target)}
+    planned = {pod.uid for pod in plan_of(work.action).loss.pods}
+    if new := newcomers(work, [pod for uid, pod in there.items() if uid not in planned]):
+        return Failed("new-pods", {"new": new})
     for lane in lanes:
         _see(work, lane, there.get(lane.uid))
     _ask_round(work, lanes, there)
@@ -44,19 +52,26 @@ def drain(work: Work) -> Outcome:
 
 
 def _see(work: Work, lane: ActionLane, pod: FullPod | None) -> None:
-    """What the cluster says of one pod: gone by UID, terminating, or asked for and not heard."""
+    """What the cluster says of one pod: gone by UID, terminating, or asked for and not heard. Nothing else says that it is gone:
+    a conflict is also what the server answers when something was written at the same moment."""
     if lane.state in {LaneState.GONE, LaneState.REPLACED, LaneState.LEFT, LaneState.FAILED}:
         return
     if pod is None:
-        _set(lane, LaneState.GONE, gone_at=work.now())
+        _set(work, lane, LaneState.GONE, gone_at=work.now())
     elif pod.metadata.deletion_timestamp is not None:
         grace_until = seconds(pod.metadata.deletion_timestamp)
         if lane.state != LaneState.TERMINATING or lane.facts.get("grace_until") != grace_until:
             lane.facts = {**lane.facts, "grace_until": grace_until}
-            _set(lane, LaneState.TERMINATING, accepted_at=lane.accepted_at or work.now())
-    elif lane.state in {LaneState.ASKED, LaneState.ACCEPTED} and not _disrupted(pod):
+            ours = lane.state in {LaneState.ASKED, LaneState.ACCEPTED}  # else somebody else has asked for it
+            accepted_at = lane.accepted_at or (work.now() if ours else None)
+            _set(work, lane, LaneState.TERMINATING, accepted_at=accepted_at)
+    elif lane.state == LaneState.ASKED and not _disrupted(pod) and _unheard(work, lane):
         # Whoever asked was killed before the server heard it: the pod is not going, so it has not been accepted.
-        _set(lane, LaneState.QUEUED)
+        _set(work, lane, LaneState.QUEUED)
+
+
+def _unheard(work: Work, lane: ActionLane) -> bool:
+    return work.now() - float(lane.facts.get("asked_at") or 0.0) >= ANSWERED_WITHIN_S
 
 
 def _disrupted(pod: FullPod) -> bool:
@@ -69,6 +84,8 @@ def _ask_round(work: Work, lanes: list[ActionLane], there: dict[str, FullPod]) -
 
     The dry run costs no budget; an eviction that is refused for its UID does, for two minutes.
     """
+    if work.late or any(lane.state == LaneState.FAILED for lane in lanes):
+        return  # the drain cannot end well any more: nobody else goes for nothing
     waiting = {lane.uid: lane for lane in lanes if lane.state in TO_ASK}
     turns = [Turn(lane.uid, lane.place, lane.tries, lane.retry_at) for lane in waiting.values()]
     chosen = [waiting[turn.uid] for turn in next_turns(turns, work.now())][:ROUND]
@@ -80,12 +97,12 @@ def _ask_round(work: Work, lanes: list[ActionLane], there: dict[str, FullPod]) -
         if not willing or _told_to_stop(work):
             return
         for lane in willing:
-            _set(lane, LaneState.ASKED)
-        work.claim.check()
+            lane.facts = {**lane.facts, "asked_at": work.now()}
+            _set(work, lane, LaneState.ASKED)
         answers = list(pool.map(lambda lane: _evict(work, lane, dry_run=False), willing))
     for lane, answer in zip(willing, answers, strict=True):
         if isinstance(answer, Answer) and answer.meaning is Meaning.ACCEPTED:
-            _set(lane, LaneState.ACCEPTED, accepted_at=work.now(), reason="")
+            _set(work, lane, LaneState.ACCEPTED, accepted_at=work.now(), reason="")
         elif isinstance(answer, Answer):
             _refused(work, lane, answer)
         # No answer at all: it stays asked, and the next look tells whether it was carried out.
@@ -111,6 +128,7 @@ def _try(work: Work, lane: ActionLane, shown: FullPod) -> Tried:
 
 
 def _evict(work: Work, lane: ActionLane, *, dry_run: bool) -> Answer | PortError:
+    work.claim.check()
     try:
         return draining.classify(work.site.changer.evict(lane.namespace, lane.name, lane.uid, dry_run=dry_run))
     except PortError as error:
@@ -119,7 +137,7 @@ def _evict(work: Work, lane: ActionLane, *, dry_run: bool) -> Answer | PortError
 
 def _would_go(work: Work, lane: ActionLane, answer: Tried) -> bool:
     if answer is None:
-        _set(lane, LaneState.FAILED, reason="undisturbed")
+        _set(work, lane, LaneState.FAILED, reason="undisturbed")
     elif isinstance(answer, PortError):
         _held(work, lane, "unreachable", max(LOOK_S, answer.retry_after_s), str(answer))
     elif answer.meaning is Meaning.ACCEPTED:
@@ -132,17 +150,17 @@ def _would_go(work: Work, lane: ActionLane, answer: Tried) -> bool:
 def _undisturbed(pod: FullPod, work: Work) -> bool:
     """Whether the pod asks not to be disturbed and no waiver has lifted that."""
     asks = any(pod.metadata.annotations.get(name, "").lower() == value for name, value in DO_NOT_DISRUPT.items())
-    return asks and not any(waiver["check"] == f"undisturbed:{pod.key}" for waiver in work.action.waivers)
+    return asks and not work.waived(f"undisturbed:{pod.key}")
 
 
 def _refused(work: Work, lane: ActionLane, answer: Answer) -> None:
     if answer.meaning is Meaning.GONE:
-        _set(lane, LaneState.GONE, gone_at=work.now())
+        _set(work, lane, LaneState.QUEUED, retry_at=work.now() + LOOK_S)  # the next look tells whether it is
         return
     lane.facts = {**lane.facts, "budget": answer.budget, "needs": answer.needs, "has": answer.has}
     if answer.meaning in PERMANENT or answer.retry_in_s is None:
         lane.facts = {**lane.facts, "message": answer.message[:300]}
-        _set(lane, LaneState.FAILED, reason=answer.meaning)
+        _set(work, lane, LaneState.FAILED, reason=answer.meaning)
     else:
         _held(work, lane, answer.meaning, answer.retry_in_s, answer.message)
 
@@ -150,36 +168,31 @@ def _refused(work: Work, lane: ActionLane, answer: Answer) -> None:
 def _held(work: Work, lane: ActionLane, reason: str, retry_in_s: float, message: str) -> None:
     lane.tries += 1
     lane.facts = {**lane.facts, "message": message[:300]}
-    _set(lane, LaneState.HELD, reason=reason, retry_at=work.now() + retry_in_s)
+    _set(work, lane, LaneState.HELD, reason=reason, retry_at=work.now() + retry_in_s)
 
 
 def _outcome(work: Work, lanes: Iterable[ActionLane], there: dict[str, FullPod]) -> Outcome:
     lanes = list(lanes)
-    open_lanes = [lane for lane in lanes if lane.state in TO_ASK | GOING]
+    failed = [f"{lane.namespace}/{lane.name}: {lane.reason}" for lane in lanes if lane.state == LaneState.FAILED]
+    open_lanes = [lane for lane in lanes if lane.state in (GOING if failed else TO_ASK | GOING)]
     evidence = {"gone": sum(lane.gone_at is not None for lane in lanes), "pods": len(lanes)}
     if open_lanes:
         now = work.now()
         retries = [lane.retry_at - now for lane in open_lanes if lane.state == LaneState.HELD]
         moving = any(lane.state in GOING or lane.state == LaneState.QUEUED for lane in open_lanes)
         return Wait(LOOK_S if moving else min(HELD_LOOK_S, max(0.2, min(retries))), evidence)
-    failed = [f"{lane.namespace}/{lane.name}: {lane.reason}" for lane in lanes if lane.state == LaneState.FAILED]
     if failed:
         return Failed("pods-refused", {**evidence, "refused": failed})
-    new = _newcomers(work, lanes, there)
-    return Failed("new-pods", {**evidence, "new": new}) if new else Done(evidence)
+    # Whatever the lanes say: the node is empty when nothing is left that a drain would have to move.
+    left = newcomers(work, there.values())
+    return Failed("new-pods", {**evidence, "new": left}) if left else Done(evidence)
 
 
-def _newcomers(work: Work, lanes: Iterable[ActionLane], there: dict[str, FullPod]) -> list[str]:
-    """Pods that nobody has planned for and that a drain would have to move: the node is not empty, and they are in no plan."""
-    known = {lane.uid for lane in lanes}
-    accepted = draining.Options(empty_dir=True, unmanaged=True)
-    daemons = work.site.changer.read_daemon_sets()
-    found = draining.select(there.values(), daemons, accepted, work.now())
-    return sorted(pod.key for pod in found.evict if pod.metadata.uid not in known)
-
-
-def _set(lane: ActionLane, state: LaneState, **fields: object) -> None:
-    lane.state = state
+def _set(work: Work, lane: ActionLane, state: LaneState, **fields: Any) -> None:
+    """Write how a pod is. Raises LostClaimError when the action is another worker's meanwhile, who knows better."""
+    lane.state, lane.facts = state, quoted(lane.facts)
     for name, value in fields.items():
         setattr(lane, name, value)
-    lane.save(update_fields=["state", "tries", "facts", *fields])
+    mine = ActionLane.objects.filter(pk=lane.pk, action__claimed_by=work.claim.token)
+    if not mine.update(state=state, tries=lane.tries, facts=lane.facts, **fields):
+        raise LostClaimError

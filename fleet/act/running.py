@@ -16,17 +16,19 @@ from django.db import transaction
 
 from fleet.act import VIGIE, change, evicting, plan_of, steps, tell
 from fleet.act.claims import LEASE_S, Claim, LostClaimError, claimed
+from fleet.act.quotes import quoted
 from fleet.act.sites import Site
 from fleet.act.steps import Failed, Skipped, Wait, Work
 from fleet.domain.facts import Actor
 from fleet.domain.plans import ActionState, LaneState, StepKind, StepState
-from fleet.models import Action, ActionStep
+from fleet.models import Action
 from fleet.ports import PortError
 
 log = structlog.get_logger(__name__)
 
 LOOK_AGAIN_S = 2.0
 LOOK_S = 0.5  # how soon somebody's stop is seen
+WITHDRAW_S = 600.0  # so long after its deadline a request for a reboot is tried to be taken back
 PASS_S = 20.0  # then the worker is given back, so that others get their turn
 
 PERFORM: Mapping[StepKind, Callable[[Work], "steps.Outcome"]] = {
@@ -69,13 +71,15 @@ def _pass(site: Site, claim: Claim, stopping: threading.Event, now: Callable[[],
         action.refresh_from_db()
         step = next((s for s in action.steps.all() if s.state not in FINISHED), None)
         if step is None:
-            _end(action, ActionState.SUCCEEDED, now(), "succeeded", {})
+            with transaction.atomic():
+                claim.hold()
+                _end(action, ActionState.SUCCEEDED, now(), "succeeded", {})
             return None
+        work = Work(site, action, step, claim, now, stopping)
         if action.stop_at is not None:
-            _stop(site, claim, action, step, now)
-            return None
+            return _stop(work)
         if now() >= due_at:
-            due_at = _do(site, claim, action, step, stopping, now) or 0.0
+            due_at = _do(work) or 0.0
             if action.state != ActionState.RUNNING:
                 return None
         elif due_at > until or now() >= until or stopping.wait(min(LOOK_S, max(0.0, due_at - now()))):
@@ -95,25 +99,24 @@ def _begun(action: Action, at: float) -> bool:
     return True
 
 
-def _do(
-    site: Site, claim: Claim, action: Action, step: ActionStep, stopping: threading.Event, now: Callable[[], float]
-) -> float | None:
+def _do(work: Work) -> float | None:
     """Do one step as far as it goes now. None: on to the next one."""
-    if step.state == StepState.TODO:
-        _start(action, step, now())
-    work = Work(site, action, step, claim, now, stopping)
+    if work.step.state == StepState.TODO:
+        _start(work, work.now())
     try:
-        outcome = PERFORM[StepKind(step.kind)](work)
+        # Whoever closes a cluster to Vigie means what is under way as well.
+        outcome = PERFORM[StepKind(work.step.kind)](work) if work.site.actions else Failed("read-only")
     except PortError as error:
         outcome = _trouble(error)
-    claim.check()
-    return _settle(action, step, outcome, now())
+    return _settle(work, outcome, work.now())
 
 
-def _start(action: Action, step: ActionStep, at: float) -> None:
+def _start(work: Work, at: float) -> None:
+    action, step = work.action, work.step
     deadline_s = float(step.facts.get("deadline_s") or 0.0)
     step.state, step.started_at, step.deadline_at = StepState.STARTED, at, at + deadline_s if deadline_s else None
     with transaction.atomic():
+        work.claim.hold()
         step.save(update_fields=["state", "started_at", "deadline_at"])
         tell(action, VIGIE, f"{step.kind}-started", at, step=step.position)
 
@@ -124,63 +127,85 @@ def _trouble(error: PortError) -> "steps.Outcome":
     return Failed("cluster-refuses", {"status": error.status, "message": str(error)[:300]})
 
 
-def _settle(action: Action, step: ActionStep, outcome: "steps.Outcome", at: float) -> float | None:
-    step.evidence = {**step.evidence, **outcome.evidence}
+def _settle(work: Work, outcome: "steps.Outcome", at: float) -> float | None:
+    step = work.step
+    step.evidence = quoted({**step.evidence, **outcome.evidence})
     step.tries += 1
     match outcome:
+        case Wait() if work.late:
+            return _fail(work, Failed("deadline", outcome.evidence), at)
         case Wait(after_s=after_s):
-            if step.deadline_at is not None and at >= step.deadline_at:
-                _fail(action, step, Failed("deadline", outcome.evidence), at)
-                return None
-            step.state = StepState.WAITING
-            step.save(update_fields=["state", "evidence", "tries"])
-            due_at = at + after_s
-            Action.objects.filter(pk=action.pk).update(due_at=due_at)
-            return due_at
+            return _wait(work, at, after_s)
         case Failed():
-            _fail(action, step, outcome, at)
-            return None
+            return _fail(work, outcome, at)
     step.state, step.done_at = StepState.SKIPPED if isinstance(outcome, Skipped) else StepState.DONE, at
     with transaction.atomic():
+        work.claim.hold()
         step.save(update_fields=["state", "evidence", "tries", "done_at"])
-        Action.objects.filter(pk=action.pk).update(due_at=at)
-        tell(action, VIGIE, f"{step.kind}-{step.state}", at, step=step.position, **outcome.evidence)
+        Action.objects.filter(pk=work.action.pk).update(due_at=at)
+        tell(work.action, VIGIE, f"{step.kind}-{step.state}", at, step=step.position, **outcome.evidence)
     return None
 
 
-def _fail(action: Action, step: ActionStep, outcome: Failed, at: float) -> None:
-    step.state, step.done_at = StepState.FAILED, at
+def _wait(work: Work, at: float, after_s: float) -> float:
+    """Until then, and never beyond the deadline, whatever a server says about when to ask again."""
+    step, due_at = work.step, at + after_s
+    if step.deadline_at is not None and not work.late:
+        due_at = min(due_at, step.deadline_at)
+    step.state = StepState.WAITING
     with transaction.atomic():
+        work.claim.hold()
+        step.save(update_fields=["state", "evidence", "tries"])
+        Action.objects.filter(pk=work.action.pk).update(due_at=due_at)
+    return due_at
+
+
+def _fail(work: Work, outcome: Failed, at: float) -> float | None:
+    """The step, what it leaves, and the action end together: a worker that takes over finds all of it, or none."""
+    withdrawn = _withdrawn(work)
+    if withdrawn is None:
+        return _wait(work, at, LOOK_AGAIN_S)
+    action, step = work.action, work.step
+    step.state, step.done_at = StepState.FAILED, at
+    told = {"why": outcome.why, "step": step.kind, **outcome.evidence, **withdrawn}
+    with transaction.atomic():
+        work.claim.hold()
         step.save(update_fields=["state", "evidence", "tries", "done_at"])
         action.lanes.filter(state__in=[LaneState.QUEUED, LaneState.HELD]).update(state=LaneState.LEFT)
-    _end(action, ActionState.FAILED, at, "failed", {"why": outcome.why, "step": step.kind, **outcome.evidence})
+        _end(action, ActionState.FAILED, at, "failed", told)
+    return None
 
 
-def _stop(site: Site, claim: Claim, action: Action, step: ActionStep, now: Callable[[], float]) -> None:
+def _stop(work: Work) -> float | None:
     """Nothing more is asked for; what was asked for goes on by itself. A reboot that has not happened is not wanted any more. The
     node stays cordoned, which is stated."""
-    evidence: dict[str, Any] = {}
-    if step.kind == StepKind.REBOOT and step.state != StepState.TODO:
-        evidence = steps.withdraw_reboot(Work(site, action, step, claim, now, threading.Event()))
-    at = now()
+    withdrawn = _withdrawn(work)
+    if withdrawn is None:
+        return _wait(work, work.now(), LOOK_AGAIN_S)
+    action = work.action
+    told = {"why": "stopped", "by": action.stop_by, "step": work.step.kind, **withdrawn}
     with transaction.atomic():
+        work.claim.hold()
         action.steps.exclude(state__in=[*FINISHED]).update(state=StepState.UNDONE)
         action.lanes.filter(state__in=[LaneState.QUEUED, LaneState.HELD]).update(state=LaneState.LEFT)
-    actor = Actor(action.stop_by, "", "vigie")
-    _end(
-        action,
-        ActionState.STOPPED,
-        at,
-        "stopped",
-        {"why": "stopped", "by": action.stop_by, "step": step.kind, **evidence},
-        actor,
-    )
+        _end(action, ActionState.STOPPED, work.now(), "stopped", told, Actor(action.stop_by, "", "vigie"))
+    return None
+
+
+def _withdrawn(work: Work) -> Mapping[str, Any] | None:
+    """Take back a request for a reboot: whoever owns machines would follow it after the action has ended, with other pods on the
+    node. None: not yet, try again; a cluster that stays away gets some time beyond the deadline, then the end says so."""
+    step = work.step
+    if step.kind != StepKind.REBOOT or step.state == StepState.TODO or not work.site.actions:
+        return {}
+    found = steps.withdraw_reboot(work)
+    since = step.deadline_at if step.deadline_at is not None else work.now()
+    return None if found.get("reboot_withdrawn") is False and work.now() < since + WITHDRAW_S else found
 
 
 def _end(action: Action, to: ActionState, at: float, what: str, told: dict[str, Any], actor: Actor = VIGIE) -> None:
-    outcome = {**told, **actual_loss(action)}
-    with transaction.atomic():
-        change(action, to, actor, at, what, outcome=outcome)
+    """Call within a transaction."""
+    change(action, to, actor, at, what, outcome={**told, **actual_loss(action)})
 
 
 def actual_loss(action: Action) -> dict[str, Any]:

@@ -5,24 +5,27 @@ Before each request the facts that it stands on are read again: a node is change
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
-from fleet.act import VIGIE, tell
+from fleet.act import VIGIE, plan_of, tell
 from fleet.act.claims import Claim
 from fleet.act.collect import machine
 from fleet.act.sites import Site
-from fleet.domain import capacity
-from fleet.domain.actions import CORDON_REASON, CORDONED, CORDONED_AT, REBOOT, where_of
-from fleet.domain.objects import Node
-from fleet.domain.plans import LaneState
+from fleet.domain import capacity, draining
+from fleet.domain.actions import ACTIONS, CORDON_REASON, CORDONED, CORDONED_AT, REBOOT, cordoned_by, where_of
+from fleet.domain.objects import JobStatus, Node
+from fleet.domain.plans import LaneState, PodLoss
+from fleet.domain.specs import FullPod
 from fleet.models import Action, ActionStep
 from fleet.ports import PortError
 
 CONFLICT_S = 0.3  # a node changes under our hands about as often as its kubelet reports
 LOOK_S = 2.0
 REBOOT_LOOK_S = 5.0
+WITHDRAWALS = 5  # tries at once, when the node changes under our hands
 WELL = frozenset({"ok", "app-fault"})
 
 
@@ -68,13 +71,29 @@ class Work:
     now: Callable[[], float]
     stopping: threading.Event
 
+    @property
+    def late(self) -> bool:
+        """Whether the step's deadline has passed, after an outage perhaps: what was confirmed for then is not done now."""
+        return self.step.deadline_at is not None and self.now() >= self.step.deadline_at
+
+    def waived(self, check: str, reason: str = "") -> bool:
+        """Whether a block was lifted when this was confirmed, for that very reason if it is named."""
+        lifted = any(waiver["check"] == check for waiver in self.action.waivers)
+        return lifted and (not reason or any((c.key, c.reason) == (check, reason) for c in plan_of(self.action).blocks))
+
     def node(self) -> Node | None:
         """The target as it is now; None when it is gone, or another node has its name."""
         found = self.site.changer.read_node(self.action.target)
         return found if found is not None and found.metadata.uid == self.action.target_uid else None
 
     def change(self, node: Node, annotations: Mapping[str, str | None], *, unschedulable: bool | None) -> Node | None:
-        """None when somebody else has changed it since it was read: read again before trying again."""
+        """None when somebody else has changed it since it was read, or when it is too late: read again before trying again."""
+        return None if self.late else self.undo(node, annotations, unschedulable=unschedulable)
+
+    def undo(
+        self, node: Node, annotations: Mapping[str, str | None], *, unschedulable: bool | None = None
+    ) -> Node | None:
+        """As `change`, however late it is."""
         self.claim.check()
         try:
             return self.site.changer.change_node(node, unschedulable=unschedulable, annotations=annotations)
@@ -89,15 +108,26 @@ GONE = Failed("node-gone")
 
 def ours(work: Work, node: Node) -> bool:
     """Whether this action's own cordon closes the node."""
-    return node.spec.unschedulable and node.metadata.annotations.get(CORDONED) == work.action.name
+    return cordoned_by(node) == work.action.name
 
 
 def frozen(work: Work, node: Node) -> Failed | None:
     """A freeze that began since the confirmation ends what has not been done yet, unless it was waived."""
     pool, now = where_of(node)[0], work.now()
     freeze = work.site.policy.frozen(pool, now)
-    waived = any(waiver["check"].startswith("window:") for waiver in work.action.waivers)
-    return Failed("frozen", {"why_frozen": freeze.reason}) if freeze and not waived else None
+    if freeze is None or work.waived(f"window:{work.action.target}", "frozen"):
+        return None
+    return Failed("frozen", {"why_frozen": freeze.reason})
+
+
+def newcomers(work: Work, pods: Iterable[FullPod]) -> list[str]:
+    """Those of `pods` that a drain would have to move, whatever brought them here: nobody has planned for them."""
+    running = [pod for pod in pods if not capacity.finished(pod)]
+    if not running:
+        return []
+    accepted = draining.Options(empty_dir=True, unmanaged=True)
+    found = draining.select(running, work.site.changer.read_daemon_sets(), accepted, work.now())
+    return sorted(pod.key for pod in found.evict)
 
 
 def cordon(work: Work) -> Outcome:
@@ -105,7 +135,8 @@ def cordon(work: Work) -> Outcome:
     node = work.node()
     if node is None:
         return GONE
-    if stopped := frozen(work, node):
+    # Closing a node is how somebody makes things safe, in a freeze too; it is emptying it that a freeze forbids.
+    if ACTIONS[work.action.kind].empties and (stopped := frozen(work, node)):
         return stopped
     if node.spec.unschedulable:
         return Done({"foreign": not ours(work, node), "by": node.metadata.annotations.get(CORDONED, "")})
@@ -126,6 +157,8 @@ def uncordon(work: Work) -> Outcome:
         return GONE
     if not node.spec.unschedulable:
         return Skipped({"already": "open"})
+    if work.action.kind == "uncordon" and not (cordoned_by(node) or work.waived(f"cordon-owner:{work.action.target}")):
+        return Failed("foreign")  # closed by somebody else since it was confirmed
     if work.action.kind != "uncordon" and not ours(work, node):
         return Skipped({"foreign": True, "by": node.metadata.annotations.get(CORDONED, "")})
     notes: dict[str, str | None] = dict.fromkeys((CORDONED, CORDON_REASON, CORDONED_AT, REBOOT))
@@ -134,8 +167,8 @@ def uncordon(work: Work) -> Outcome:
 
 
 def release(work: Work) -> Outcome:
-    """No process is left on the node's GPUs, says a reading that is younger than the last pod's end. A node that was measured when
-    this was planned is waited for: that the picture is away for a moment proves nothing."""
+    """No process is left on the node's GPUs, says a reading that is younger than the last pod's end. A node that was measured
+    when this was planned is waited for: that the picture is away for a moment proves nothing."""
     found = machine(work.site.snapshot(), work.action.target)
     if not found.measured and work.step.facts.get("gpus") is None:
         return Skipped({"measured": False})
@@ -148,22 +181,39 @@ def release(work: Work) -> Outcome:
 
 
 def reboot(work: Work) -> Outcome:
-    """Ask whoever owns machines for a reboot by an annotation, and wait for another boot id. Reminded of from time to time."""
+    """Ask whoever owns machines for a reboot by an annotation, once, and wait for another boot id than when it was asked for.
+    Reminded of from time to time; taken back when it has come, so that nobody reboots the node again."""
     node = work.node()
     if node is None:
         return GONE
-    before, boot = work.step.facts.get("boot_id"), node.status.node_info.boot_id
-    if before and boot and boot != before:
-        return Done({"boot_id": boot})
+    asked, before, boot = _asked(work, node), work.step.evidence.get("boot_before"), node.status.node_info.boot_id
+    if asked and before and boot and boot != before:
+        standing = node.metadata.annotations.get(REBOOT) == work.action.name
+        done = not standing or work.undo(node, {REBOOT: None}) is not None
+        return Done({"boot_id": boot}) if done else Wait(CONFLICT_S)
     if not node.spec.unschedulable:
         return Failed("uncordoned", {"by": "somebody else"})
-    if node.metadata.annotations.get(REBOOT) != work.action.name:
-        if stopped := frozen(work, node):
-            return stopped
-        changed = work.change(node, {REBOOT: work.action.name}, unschedulable=None)
-        return Wait(CONFLICT_S if changed is None else REBOOT_LOOK_S, {"asked_at": work.now()})
+    if not asked:
+        return _ask(work, node)
     _remind(work)
     return Wait(REBOOT_LOOK_S)
+
+
+def _asked(work: Work, node: Node) -> bool:
+    """Whether the request was written; whoever follows it may have taken it away already."""
+    return "asked_at" in work.step.evidence or node.metadata.annotations.get(REBOOT) == work.action.name
+
+
+def _ask(work: Work, node: Node) -> Outcome:
+    """Only for an empty node: a reboot ends whatever has come since the drain."""
+    if stopped := frozen(work, node):
+        return stopped
+    if new := newcomers(work, work.site.changer.read_pods(work.action.target)):
+        return Failed("new-pods", {"new": new})
+    work.step.evidence = {**work.step.evidence, "boot_before": node.status.node_info.boot_id}
+    work.step.save(update_fields=["evidence"])
+    changed = work.change(node, {REBOOT: work.action.name}, unschedulable=None)
+    return Wait(CONFLICT_S) if changed is None else Wait(REBOOT_LOOK_S, {"asked_at": work.now()})
 
 
 def _remind(work: Work) -> None:
@@ -177,13 +227,15 @@ def _remind(work: Work) -> None:
 def withdraw_reboot(work: Work) -> dict[str, Any]:
     """Take the request back, if nobody has acted on it yet; a machine that is rebooting already cannot be stopped."""
     try:
-        node = work.node()
-        if node is None or node.metadata.annotations.get(REBOOT) != work.action.name:
-            return {}
-        done = work.change(node, {REBOOT: None}, unschedulable=None) is not None
+        for _ in range(WITHDRAWALS):
+            node = work.node()
+            if node is None or node.metadata.annotations.get(REBOOT) != work.action.name:
+                return {}
+            if work.undo(node, {REBOOT: None}) is not None:
+                return {"reboot_withdrawn": True}
     except PortError as error:
         return {"reboot_withdrawn": False, "message": str(error)[:300]}
-    return {"reboot_withdrawn": done}
+    return {"reboot_withdrawn": False}
 
 
 def verify(work: Work) -> Outcome:
@@ -219,45 +271,54 @@ def _gpus_missing(work: Work) -> dict[str, Any]:
 
 
 def prove(work: Work) -> Outcome:
-    """Every evicted pod's workload has a Ready pod again for each that went."""
-    owners = {f"{pod.namespace}/{pod.name}": pod for pod in _evicted(work)}
+    """Every evicted pod's workload has a Ready pod again for each that went. A pod that nothing brings back stays gone, and so
+    does one whose workload we cannot look at; a job that the eviction has ended for good is a failure."""
+    planned = {f"{pod.namespace}/{pod.name}": pod for pod in plan_of(work.action).loss.pods if pod.evicted}
     waiting = [lane for lane in work.action.lanes.all() if lane.state == LaneState.GONE]
-    if not waiting:
-        return Done({"back": sum(lane.state == LaneState.REPLACED for lane in work.action.lanes.all())})
-    ready = _ready_by_owner(work)
+    ready = _ready_by_owner(work) if waiting else {}
+    left, lost = 0, []
     for lane in waiting:
-        pod = owners[f"{lane.namespace}/{lane.name}"]
-        if _is_back(pod, ready):
-            lane.state, lane.replaced_at = LaneState.REPLACED, work.now()
-            lane.save(update_fields=["state", "replaced_at"])
-    left = sum(lane.state == LaneState.GONE for lane in waiting)
-    return Wait(LOOK_S, {"not_back": left}) if left else Done({"back": len(work.action.lanes.all()), "not_back": 0})
+        match _back(planned[f"{lane.namespace}/{lane.name}"], ready):
+            case Back.YES:
+                lane.state, lane.replaced_at = LaneState.REPLACED, work.now()
+                lane.save(update_fields=["state", "replaced_at"])
+            case Back.NOT_YET:
+                left += 1
+            case Back.NEVER:
+                lost.append(f"{lane.namespace}/{lane.name}")
+    if left:
+        return Wait(LOOK_S, {"not_back": left})
+    back = sum(lane.state == LaneState.REPLACED for lane in work.action.lanes.all())
+    return Failed("workload-failed", {"lost": lost}) if lost else Done({"back": back, "not_back": 0})
 
 
-def _evicted(work: Work) -> list[Any]:
-    from fleet.act import plan_of
+class Back(StrEnum):
+    """Whether a workload has its pod back."""
 
-    return [pod for pod in plan_of(work.action).loss.pods if pod.evicted]
+    YES = "yes"
+    NOT_YET = "not-yet"
+    NEVER = "never"  # its job has failed: nobody starts it again
+    NOTHING = "nothing"  # it had no controller, one that wants no pod any more, or one of a kind that we cannot look at
 
 
-def _ready_by_owner(work: Work) -> dict[str, int | None]:
-    """Ready pods by "Kind/namespace/name"; None: the controller is finished and wants none."""
-    found: dict[str, int | None] = {}
+def _ready_by_owner(work: Work) -> dict[str, int | Back]:
+    """Ready pods by "Kind/namespace/name", or what became of a job that has ended."""
+    found: dict[str, int | Back] = {}
     for controller in work.site.changer.read_controllers():
-        meta, kind = controller.metadata, type(controller).__name__
-        status: Any = getattr(controller, "status", None)
-        finished = kind == "Job" and any(
-            c.type in {"Complete", "Failed"} and c.status == "True" for c in status.conditions
-        )
-        ready = getattr(status, "ready_replicas", getattr(status, "number_ready", getattr(status, "ready", 0)))
-        found[f"{kind}/{meta.namespace}/{meta.name}"] = None if finished else ready
+        meta, status = controller.metadata, getattr(controller, "status", None)
+        key = f"{type(controller).__name__}/{meta.namespace}/{meta.name}"
+        ended = {c.type for c in status.conditions if c.status == "True"} if isinstance(status, JobStatus) else set()
+        if "Failed" in ended:
+            found[key] = Back.NEVER
+        elif "Complete" in ended:
+            found[key] = Back.NOTHING
+        else:
+            found[key] = getattr(status, "ready_replicas", getattr(status, "number_ready", getattr(status, "ready", 0)))
     return found
 
 
-def _is_back(pod: Any, ready: Mapping[str, int | None]) -> bool:
-    """A pod without a controller, or whose controller is gone or finished, has nothing to come back."""
-    key = f"{pod.owner_kind}/{pod.namespace}/{pod.owner_name}"
-    now = ready.get(key)
-    if not pod.owner_kind or key not in ready or now is None:
-        return True
-    return now >= (pod.available or 0)
+def _back(pod: PodLoss, ready: Mapping[str, int | Back]) -> Back:
+    now = ready.get(f"{pod.owner_kind}/{pod.namespace}/{pod.owner_name}", Back.NOTHING)
+    if isinstance(now, Back):
+        return now
+    return Back.YES if now >= (pod.available or 0) else Back.NOT_YET

@@ -9,10 +9,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from fleet.domain import guards, plans
+from fleet.domain import capacity, guards, plans
 from fleet.domain.facts import Facts, place
 from fleet.domain.guards import PODS, SITE
 from fleet.domain.losses import Draft
+from fleet.domain.objects import Node
 from fleet.domain.plans import ActionState, Loss, Plan, Step, StepKind
 
 
@@ -42,6 +43,15 @@ CORDONED = "vigie.dev/cordoned-by"
 CORDON_REASON = "vigie.dev/cordon-reason"
 CORDONED_AT = "vigie.dev/cordoned-at"
 REBOOT = "vigie.dev/reboot-requested"
+MANAGER = "vigie"  # the field manager of what Vigie writes
+
+
+def cordoned_by(node: Node) -> str:
+    """The action whose cordon closes the node; "" when it is open, or when somebody else's hands were on its cordon last: their
+    uncordon leaves our note behind, and their cordon is theirs."""
+    manager, _ = capacity.cordon(node)
+    ours = node.spec.unschedulable and manager in {"", MANAGER}
+    return node.metadata.annotations.get(CORDONED, "") if ours else ""
 
 
 def _cordon_step(draft: Draft) -> Step:
