@@ -156,13 +156,13 @@ class Families:
 
 
 def by_pool(nodes: Iterable[NodeRow]) -> dict[str, dict[str, int]]:
-    """Slots of the GPU nodes of each pool: all (allocatable), those on usable nodes, allocated, and free on usable nodes."""
+    """Slots of the GPU nodes of each pool: all (allocatable), those that can be used, allocated, and free on usable nodes."""
     sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for node in nodes:
         for resource in node.resources:
             found = sums[node.pool]
             found["all"] += resource.allocatable
-            found["available"] += resource.allocatable if node.usable else 0
+            found["available"] += resource.allocatable - resource.failed - resource.unknown if node.usable else 0
             found["allocated"] += resource.allocated
             found["free"] += resource.free if node.usable else 0
     return {pool: dict(found) for pool, found in sums.items()}

@@ -120,7 +120,7 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
     pods = [(key, pod) for key, pod in published.snapshot.pods.items() if pod.node == node]
     labels = published.snapshot.labels.get(node, LabelsRow())
     happened = {key: event for key, event in published.snapshot.events.items() if event.node == node}
-    own = {key: entry for key, entry in published.snapshot.attention.items() if entry.node == node}
+    own = {key: entry for key, entry in published.snapshot.attention.items() if changes.here(entry, node)}
     gpus = [gpu for gpu in published.snapshot.gpus.values() if gpu.node == node]
     return page(
         request,

@@ -73,11 +73,13 @@ def title(row: AttentionRow, facts: Facts) -> Text:
         Concern.WORKLOAD_STARTING: _count(facts, "desired") - _count(facts, "available"),
         Concern.PODS_WAITING: _count(facts, "pods"),
     }
-    of_gpus = (*map(Concern, GPUS), Concern.GPU_UNHELD_USE, Concern.GPU_IDLE_HELD)
+    of_gpus = (*map(Concern, GPUS), Concern.GPU_UNHELD_USE, Concern.GPU_IDLE_HELD, Concern.RACK_EVENT)
     counts |= dict.fromkeys(of_gpus, _count(facts, "count"))
     kind = Concern(row.kind)
     if kind is Concern.PODS_WAITING and row.subject.count("/") == 1:
         return say("attention.pod-waiting", name=_name(row.subject))
+    if kind is Concern.RACK_EVENT and row.subject.startswith("zone/"):
+        return say("attention.zone-event", n=counts[kind], name=_name(row.subject))
     return say(f"attention.{kind}", n=counts.get(kind, 0), node=row.node, name=_name(row.subject))
 
 
@@ -155,6 +157,14 @@ def _whole(row: AttentionRow, facts: Facts) -> Text:
     return say(f"evidence.{row.kind}", seen=seen, held=_held(facts))
 
 
+def _rack(_row: AttentionRow, facts: Facts) -> Text:
+    """Which nodes, as far as they fit into a sentence, and what they have in common."""
+    names, more = _text(facts, "names"), _count(facts, "more")
+    all_names = say("evidence.rack-more", names=names, n=more) if more else names
+    gpus = say("gpus", n=_count(facts, "strained"))
+    return say("evidence.rack-event", reason=rule(_text(facts, "rule")), gpus=gpus, names=all_names, held=_held(facts))
+
+
 def _used(row: AttentionRow, facts: Facts) -> Text:
     return say(f"evidence.{row.kind}", indices=_text(facts, "indices"), held=_held(facts))
 
@@ -166,6 +176,7 @@ _EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
     **dict.fromkeys(map(Concern, WHOLE), _whole),
     Concern.GPU_UNHELD_USE: _used,
     Concern.GPU_IDLE_HELD: _used,
+    Concern.RACK_EVENT: _rack,
     Concern.GPUS_MISSING: _missing,
     Concern.GPUS_WITHDRAWN: _withdrawn,
     Concern.OVER_COMMITTED: _over_committed,
@@ -179,6 +190,9 @@ _EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
 
 
 def _held(facts: Facts) -> Text:
+    """Nothing where the pods are somebody else's news."""
+    if "pods" not in facts:
+        return ""
     pods, gpus = _count(facts, "pods"), _count(facts, "gpus")
     if not pods:
         return say("evidence.held-nobody")
@@ -217,5 +231,8 @@ def _stream(kind: str, reason: str, since_at: float) -> Entry:
 
 
 def summary(rows: Mapping[str, AttentionRow]) -> Text:
-    """The evidence of all that is wrong with one node, the most urgent first, or that nothing is."""
-    return tuple(found.evidence for found in entries(rows)) or say("node.fine")
+    """The evidence of all that is wrong with one node, the most urgent first, or that nothing is. What runs there is said once."""
+    found = sorted(rows.values(), key=urgency)
+    alone = tuple(evidence(row, {name: fact for name, fact in row.facts if name != "pods"}) for row in found)
+    held = next((_held(dict(row.facts)) for row in found if row.node), "")
+    return (*alone, held) if found else say("node.fine")

@@ -105,12 +105,14 @@ def key_numbers(snapshot: Snapshot) -> list[KeyNumber]:
 
 def _available(fleet: FleetRow) -> KeyNumber:
     taken = (
-        ("cordoned", fleet.cordoned),
-        ("silent", fleet.silent),
-        ("withdrawn", fleet.withdrawn),
-        ("tainted", fleet.tainted),
+        ("count.failed", fleet.failed),
+        ("count.unknown", fleet.unknown),
+        ("kpi.cordoned", fleet.cordoned),
+        ("kpi.silent", fleet.silent),
+        ("kpi.withdrawn", fleet.withdrawn),
+        ("kpi.tainted", fleet.tainted),
     )
-    parts = tuple(say(f"kpi.{name}", n=n) for name, n in taken if n)
+    parts = tuple(say(key, n=n) for key, n in taken if n)
     note = say("kpi.no-gpus") if not fleet.gpus else parts or say("kpi.all-available")
     return KeyNumber("available", fleet.available, say("kpi.of", total=fleet.gpus), note)
 
@@ -262,9 +264,13 @@ def group_sentence(nodes: Iterable[NodeRow]) -> Text:
         size = (say("nodes", n=len(nodes)), say("gpus", n=total) if total else say("card.none"))
     if not total:
         return size
-    usable = [r for node in nodes if node.usable for r in node.resources]
-    available, free = sum(r.allocatable for r in usable), sum(r.free for r in usable)
-    return (size, say("group.available", available=available, total=total), say("group.free", n=free))
+    free = sum(r.free for node in nodes if node.usable for r in node.resources)
+    return (size, say("group.available", available=available(nodes), total=total), say("group.free", n=free))
+
+
+def available(nodes: Iterable[NodeRow]) -> int:
+    """Slots that are allocatable on usable nodes, without those whose GPU failed or is unknown."""
+    return sum(r.allocatable - r.failed - r.unknown for node in nodes if node.usable for r in node.resources)
 
 
 def card(node: NodeRow) -> Card:

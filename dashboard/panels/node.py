@@ -107,6 +107,8 @@ def _resource(r: Resource, usable: bool) -> Row:
         say("node.closed", n=closed) if closed else "",
         say("node.over", n=r.overcommit) if r.overcommit else "",
         say("node.withdrawn", n=r.capacity - r.allocatable) if r.capacity > r.allocatable else "",
+        say("count.failed", n=r.failed) if r.failed else "",
+        say("count.unknown", n=r.unknown) if r.unknown else "",
         say("node.shared") if r.shared else "",
         say("node.mig") if r.mig else "",
     )

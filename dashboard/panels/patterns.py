@@ -53,7 +53,7 @@ KEY_NUMBERS: Patterns = {
     "kpi.silent": ngettext("{n} on silent nodes", "{n} on silent nodes"),
     "kpi.withdrawn": ngettext("{n} withdrawn", "{n} withdrawn"),
     "kpi.tainted": ngettext("{n} on tainted nodes", "{n} on tainted nodes"),
-    "kpi.all-available": _("none cordoned, silent or withdrawn"),
+    "kpi.all-available": _("every one can be used"),
     "kpi.no-gpus": _("no GPUs in this cluster"),
     "kpi.product": _("{count} {product}"),
     "kpi.none-free": _("nothing is free"),

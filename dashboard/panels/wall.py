@@ -78,7 +78,7 @@ def groups(nodes: Sequence[NodeRow]) -> list[WallGroup]:
 
 def _group(group: fleet.Group, drawn: bool) -> WallGroup:
     total = sum(len(node.cells) for node in group.nodes)
-    available = sum(r.allocatable for node in group.nodes if node.usable for r in node.resources)
+    available = fleet.available(group.nodes)
     names = short_names([node.name for node in group.nodes])
     products = {node.product for node in group.nodes if node.product}
     title = (group.title, products.pop() if len(products) == 1 else "")

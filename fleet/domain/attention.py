@@ -26,12 +26,14 @@ class Concern(StrEnum):
     GPU_REBOOT_REQUIRED = "gpu-reboot-required"
     GPU_HARDWARE_SERVICE = "gpu-hardware-service"
     GPU_RESET_REQUIRED = "gpu-reset-required"  # now; one that can wait is degraded
+    GPU_UNLISTED = "gpu-unlisted"  # its driver reported a fault of a GPU that no reading has ever listed
     DRIVER_HUNG = "driver-hung"  # calls of the driver do not return
     DRIVER_MISMATCH = "driver-mismatch"  # library and kernel module are of different versions
     DRIVER_MISSING = "driver-missing"  # or its library, or the right to use it
     GPUS_MISSING = "gpus-missing"  # labels tell of GPUs, but the node offers no slot
     GPUS_WITHDRAWN = "gpus-withdrawn"  # the device plugin reports devices unhealthy: allocatable < capacity
     OVER_COMMITTED = "over-committed"  # pods hold more slots than are allocatable
+    RACK_EVENT = "rack-event"  # heat or power slows GPUs of several nodes of one rack, or zone, at the same time
     GPU_UNKNOWN = "gpu-unknown"  # some of its GPUs cannot be read, and nothing above says why
     READINGS_SILENT = "readings-silent"  # nobody reports the health of its GPUs any more
     GPU_WORK_STUCK = "gpu-work-stuck"  # announced work (driver upgrade, MIG change) failed, or takes too long
@@ -44,6 +46,7 @@ class Concern(StrEnum):
     GPU_DEGRADED = "gpu-degraded"  # works, and needs a reset, or an eye on it
     GPU_UNHELD_USE = "gpu-unheld-use"  # a process that is in no pod uses a GPU that no pod holds
     CLOCK_SKEW = "clock-skew"  # its clock and ours differ by more than 2 s
+    KERNEL_LOG_UNREAD = "kernel-log-unread"  # nobody would hear of a fault
     NODE_TAINTED = "node-tainted"  # Ready and not cordoned, but closed by a taint
     CORDONED = "cordoned"
     GPU_IDLE_HELD = "gpu-idle-held"  # pods hold GPUs that nothing uses
@@ -58,12 +61,14 @@ LEVELS = {
     Concern.GPU_REBOOT_REQUIRED: "bad",
     Concern.GPU_HARDWARE_SERVICE: "bad",
     Concern.GPU_RESET_REQUIRED: "bad",
+    Concern.GPU_UNLISTED: "bad",
     Concern.DRIVER_HUNG: "bad",
     Concern.DRIVER_MISMATCH: "bad",
     Concern.DRIVER_MISSING: "bad",
     Concern.GPUS_MISSING: "bad",
     Concern.GPUS_WITHDRAWN: "bad",
     Concern.OVER_COMMITTED: "bad",
+    Concern.RACK_EVENT: "warn",
     Concern.GPU_UNKNOWN: "warn",
     Concern.READINGS_SILENT: "warn",
     Concern.GPU_WORK_STUCK: "warn",
@@ -74,6 +79,7 @@ LEVELS = {
     Concern.GPU_DEGRADED: "warn",
     Concern.GPU_UNHELD_USE: "warn",
     Concern.CLOCK_SKEW: "warn",
+    Concern.KERNEL_LOG_UNREAD: "warn",
     Concern.NODE_TAINTED: "warn",
     Concern.CORDONED: "warn",
     Concern.GPU_IDLE_HELD: "note",
@@ -165,6 +171,13 @@ def of_concern(concern: Concern, row: NodeRow, since_at: float | None, facts: Fa
     """About a node; what its pods hold is told with every one."""
     held: Facts = (("pods", row.pods), ("gpus", sum(r.allocated for r in row.resources)))
     return _row(concern, row.name, since_at, held + facts, row.name)
+
+
+def of_place(
+    concern: Concern, place: str, since_at: float | None, facts: Facts, nodes: tuple[str, ...]
+) -> AttentionRow:
+    """About several nodes that stand together."""
+    return AttentionRow(concern.value, LEVELS[concern], RANKS[concern], place, "", since_at, facts, nodes)
 
 
 def _silence(_node: Node, row: NodeRow) -> tuple[float | None, Facts]:

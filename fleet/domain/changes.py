@@ -132,6 +132,11 @@ def waits(pod: PodRow) -> bool:
     return not pod.node and pod.gpus > 0 and pod.terminating_at is None
 
 
+def here(row: PodRow | AttentionRow | EventRow | GpuRow, node: str) -> bool:
+    """Whether a row is about a node, by itself or among several."""
+    return row.node == node or (isinstance(row, AttentionRow) and node in row.nodes)
+
+
 def nameless(row: Row) -> Row:
     """The row without what may name a person: who cordoned a node is the name of their client or their account."""
     match row:
@@ -248,7 +253,7 @@ def _node_rows(snapshot: Snapshot, node: str) -> dict[str, dict[str, Row]]:
         "nodes": {key: row for key, row in snapshot.nodes.items() if key == node},
         "pods": dict(pods),
         "workloads": {key: snapshot.workloads[key] for key in sorted(owners) if key in snapshot.workloads},
-        "attention": {key: row for key, row in snapshot.attention.items() if row.node == node},
+        "attention": {key: row for key, row in snapshot.attention.items() if here(row, node)},
         "labels": {key: row for key, row in snapshot.labels.items() if key == node},
         "events": {key: row for key, row in snapshot.events.items() if row.node == node},
         "gpus": {key: row for key, row in snapshot.gpus.items() if row.node == node},
@@ -279,7 +284,7 @@ def _placed_part(node: str, keys: Collection[str], old: Placed, new: Placed) -> 
 
 
 def _placed_on(node: str, keys: Iterable[str], table: Placed) -> set[str]:
-    return {key for key in keys if key in table and table[key].node == node}
+    return {key for key in keys if key in table and here(table[key], node)}
 
 
 def _workloads_part(node: str, touched: Mapping[str, set[str]], old: Snapshot, new: Snapshot) -> TableDelta:

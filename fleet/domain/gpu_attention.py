@@ -9,7 +9,7 @@ from typing import Final
 from fleet.domain.attention import LEVELS, RANKS, Concern, Facts, of_concern
 from fleet.domain.gpus import DeviceState
 from fleet.domain.picture import AttentionRow, FindingRow, GpuRow, NodeRow
-from fleet.domain.verdicts import URGENCY, NodeStanding, usable
+from fleet.domain.verdicts import URGENCY, NodeStanding, severity, usable
 
 STATES: Final[Mapping[str, Concern]] = {
     DeviceState.LOST: Concern.GPU_LOST,
@@ -33,6 +33,7 @@ RULES: Final[Mapping[str, Concern]] = {
     "gpu-count-mismatch": Concern.GPU_COUNT_MISMATCH,
     "clock-skew": Concern.CLOCK_SKEW,
     "kernel-log-lost": Concern.KERNEL_LOG_LOST,
+    "kernel-log-unread": Concern.KERNEL_LOG_UNREAD,
 }
 EXPLAINING: Final = frozenset(
     (
@@ -104,6 +105,8 @@ def _concerns(row: NodeRow, standing: NodeStanding, gpus: Sequence[GpuRow]) -> I
     for concern, found in by_concern.items():
         yield concern, min((g.since_at for g in found if g.since_at is not None), default=None), _verdict(found)
     yield from of_node
+    if row.ready == "True":
+        yield from _unlisted(standing)
     if standing.unheld_use:
         strange = [gpu for gpu in gpus if gpu.strangers and not gpu.pods]
         yield Concern.GPU_UNHELD_USE, None, _counted(standing.unheld_use, strange)
@@ -125,6 +128,28 @@ def _of_node(standing: NodeStanding) -> Iterator[Told]:
         yield concern, since_at, _about(finding)
     if standing.silent_since_at is not None and not standing.planned and Concern.READINGS_SILENT not in seen:
         yield Concern.READINGS_SILENT, standing.silent_since_at, (("rule", "readings-silent"),)
+
+
+def _unlisted(standing: NodeStanding) -> Iterator[Told]:
+    """What a driver reported of a GPU that no reading has listed, by its PCI address as far as the line has one."""
+    found = [f for f in standing.findings if f.rule not in RULES and _down(f)]
+    if not found:
+        return
+    worst = max(found, key=lambda finding: severity(finding.state, finding.soft))
+    addresses = sorted({finding.instance or "?" for finding in found})
+    facts: Facts = (
+        ("count", len(addresses)),
+        ("indices", ", ".join(addresses)),
+        ("rule", worst.rule),
+        ("action", worst.action),
+        ("state", worst.state),
+        ("evidence", worst.evidence or None),
+    )
+    yield Concern.GPU_UNLISTED, min(finding.since_at for finding in found), facts
+
+
+def _down(finding: FindingRow) -> bool:
+    return finding.state != DeviceState.UNKNOWN and not usable(finding.state, finding.soft)
 
 
 def _verdict(gpus: Sequence[GpuRow]) -> Facts:

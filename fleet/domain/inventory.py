@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar, cast
 
-from fleet.domain import attention, capacity, joining, machines, totals, workloads
+from fleet.domain import attention, capacity, joining, machines, racks, totals, workloads
 from fleet.domain.budgets import selecting
 from fleet.domain.kube import RESOURCES, Budget, Changed, Deleted, Event, Kind, Listed, Node, Object, Pod, ReplicaSet
 from fleet.domain.measured import Measured
@@ -68,6 +68,7 @@ class Inventory:
         self._shares = Join[totals.Share]()  # nodes by what they add to the totals
         self._standings = Join[totals.Standing]()  # the same
         self._node_attention: dict[str, list[AttentionRow]] = {}  # by node
+        self._strains: dict[str, racks.Strain] = {}  # by node
         self._fleet = Table[FleetRow]()
         self._products = Table[ProductRow]()
         self._nodes = Table[NodeRow]()
@@ -248,6 +249,7 @@ class Inventory:
                 self._shares.put(name, totals.shares(row) if row is not None else ())
                 self._standings.put(name, (totals.standing(row),) if row is not None else ())
             self._node_attention.pop(name, None)
+            _set(self._strains, name, self._strain(node, row))
             if node is not None and row is not None and row.reasons:
                 self._node_attention[name] = attention.of_node(node, row) + of_gpus
 
@@ -271,8 +273,11 @@ class Inventory:
         self._attention.replace(attention.table(self._concerns(waiting)))
 
     def _concerns(self, waiting: list[PodRow]) -> Iterator[AttentionRow]:
-        for rows in self._node_attention.values():
-            yield from rows
+        events = racks.events(self._strains)
+        explained = racks.explained(events)
+        for name, rows in self._node_attention.items():
+            yield from racks.unexplained(rows) if name in explained else rows
+        yield from racks.told(events)
         groups = attention.waiting_groups(waiting)
         yield from attention.of_waiting(groups, self._shares.groups)
         for key in self._short:
@@ -280,6 +285,12 @@ class Inventory:
             if row is not None:
                 yield from attention.of_short_workload(key, row, waiting_pods=len(groups.get(key, ())))
         yield from attention.of_claims(len(self._claiming))
+
+    def _strain(self, node: Node | None, row: NodeRow | None) -> racks.Strain | None:
+        told = self.gpus.of(row.name) if row is not None else None
+        if node is None or row is None or told is None:
+            return None
+        return racks.strain(row, node.metadata.labels, told[1].values())
 
     # Objects
 

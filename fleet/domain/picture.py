@@ -286,6 +286,7 @@ class AttentionRow(Row, frozen=True):
     node: str = ""
     since_at: float | None = None
     facts: tuple[tuple[str, str | int | float | None], ...] = ()  # (name, value) that the sentence of this kind uses
+    nodes: tuple[str, ...] = ()  # of an entry about several nodes: all of them; `node` is "" then
 
 
 class LabelsRow(Row, frozen=True):

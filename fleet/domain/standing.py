@@ -15,13 +15,15 @@ from fleet.domain.verdicts import Facts, NodeContext, NodeHealth, NodeStanding
 HUNG_ROUNDS: Final = 3
 VALIDATION_S: Final = 600.0
 MIG_CHANGE_S: Final = 1800.0
+UPGRADE_STANDS_S: Final = 3 * 86_400.0  # one step of an upgrade, or waiting for it: longer than a long job's weekend
 SKEW_S: Final = 2.0
 STRANGER_FOR_S: Final = 60.0  # a process may outlive its pod by a moment
 LEAST_DELAYS: Final = 3  # readings before the smallest delay says something about a clock
 
 UPGRADE, MIG_CHANGE = "driver-upgrade", "mig-change"
 PLANNED: Final = frozenset((UPGRADE, MIG_CHANGE))
-# NVIDIA's upgrade controller between its first step on a node and its last. "upgrade-required" only waits for its turn.
+# NVIDIA's upgrade controller between its first step on a node and its last. A node that only waits for its turn is at work.
+UPGRADE_WAITS: Final = "upgrade-required"
 UPGRADING: Final = frozenset(
     (
         "cordon-required",
@@ -54,7 +56,7 @@ NODE_RULES: Final[Mapping[str, str]] = {
     "driver-hung": "NVSentinel 1576, 1748: three rounds in a row in which a driver call did not return",
     "driver-error": "NVIDIA, NVML: any other code",
     "upgrade-failed": "GPU operator: label upgrade-failed",
-    "upgrade-stuck": "GPU operator: validation takes longer than its 600 s",
+    "upgrade-stuck": "GPU operator: validation takes longer than its 600 s; gpu-operator 2509: any other step stands for days",
     "mig-change-failed": "GPU operator: label mig.config.state=failed",
     "mig-change-stuck": "gpu-operator 2833; ours: 30 minutes",
     "gpu-count-mismatch": "ours: driver, labels and capacity count different numbers of GPUs",
@@ -72,7 +74,9 @@ def announced(context: NodeContext) -> str:
         return context.upgrade_state
     if context.mig_state in RECONFIGURING or context.mig_state == "failed":
         return f"mig-{context.mig_state}"
-    return context.deploy_paused if context.deploy_paused.startswith("paused-for-") else ""
+    if context.deploy_paused.startswith("paused-for-"):
+        return context.deploy_paused
+    return context.upgrade_state if context.upgrade_state == UPGRADE_WAITS else ""
 
 
 def work(context: NodeContext, past: NodeHealth, now: float) -> tuple[str, float]:
@@ -93,8 +97,9 @@ def planned(what: str, since_at: float, now: float) -> tuple[str, str]:
         return "", "upgrade-stuck"
     if what.startswith("mig-"):
         return ("", "mig-change-stuck") if now - since_at > MIG_CHANGE_S else (MIG_CHANGE, "")
-    if what in UPGRADING:
-        return UPGRADE, ""
+    if what in UPGRADING or what == UPGRADE_WAITS:
+        stuck = now - since_at > UPGRADE_STANDS_S
+        return "" if stuck or what == UPGRADE_WAITS else UPGRADE, "upgrade-stuck" if stuck else ""
     return (MIG_CHANGE if what == "paused-for-mig-change" else UPGRADE, "") if what else ("", "")
 
 

@@ -94,7 +94,7 @@ function listsSaid({ tables }, told) {
 function nodeSaid({ tables, node: name }, told) {
   const row = tables.nodes[name];
   const here = Object.fromEntries(Object.entries(tables.pods).filter(([, pod]) => pod.node === name));
-  const own = Object.fromEntries(Object.entries(tables.attention).filter(([, entry]) => entry.node === name));
+  const own = Object.fromEntries(Object.entries(tables.attention).filter(([, entry]) => entry.node === name || entry.nodes.includes(name)));
   const labels = tables.labels[name] ?? { labels: [], annotations: [] };
   const happened = Object.fromEntries(Object.entries(tables.events).filter(([, event]) => event.node === name));
   const all = (values) => Object.fromEntries(Object.entries(values).map(([key, value]) => [key, told(value)]));

@@ -56,7 +56,8 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
     Concern.GPUS_WITHDRAWN: (("pods", 2), ("gpus", 4), ("withdrawn", 2), ("capacity", 8), ("resource", "nvidia.com/gpu")),
     Concern.OVER_COMMITTED: (("pods", 9), ("gpus", 9), ("overcommit", 1), ("allocatable", 8), ("resource", "amd.com/gpu")),
     **dict.fromkeys(
-        (Concern.GPU_LOST, Concern.GPU_REBOOT_REQUIRED, Concern.GPU_HARDWARE_SERVICE, Concern.GPU_RESET_REQUIRED),
+        (Concern.GPU_LOST, Concern.GPU_REBOOT_REQUIRED, Concern.GPU_HARDWARE_SERVICE, Concern.GPU_RESET_REQUIRED,
+         Concern.GPU_UNLISTED),
         (("pods", 1), ("gpus", 8), ("count", 1), ("indices", "3"), ("rule", "xid-79"), ("action", "reboot-node"),
          ("state", "lost"), ("evidence", "GPU has fallen off the bus <b>")),
     ),
@@ -70,8 +71,11 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
     ),
     **dict.fromkeys(
         (Concern.DRIVER_HUNG, Concern.DRIVER_MISMATCH, Concern.DRIVER_MISSING, Concern.READINGS_SILENT, Concern.GPU_WORK_STUCK,
-         Concern.CLOCK_SKEW, Concern.KERNEL_LOG_LOST),
+         Concern.CLOCK_SKEW, Concern.KERNEL_LOG_LOST, Concern.KERNEL_LOG_UNREAD),
         (("pods", 2), ("gpus", 4), ("rule", "driver-hung"), ("action", "monitor"), ("evidence", "3 rounds.")),
+    ),
+    Concern.RACK_EVENT: (
+        ("pods", 9), ("gpus", 16), ("count", 7), ("names", "n1, n2"), ("more", 5), ("strained", 12), ("rule", "temperature-margin"),
     ),
     Concern.GPU_COUNT_MISMATCH: (
         ("pods", 2), ("gpus", 4), ("rule", "gpu-count-mismatch"), ("action", "monitor"), ("evidence", None),
@@ -89,7 +93,8 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
 
 
 OF_NODES = [c for c in Concern if c not in
-            {Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS}]  # fmt: skip
+            {Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS,
+             Concern.RACK_EVENT}]  # fmt: skip
 
 
 def odd() -> Snapshot:
@@ -115,7 +120,7 @@ def odd() -> Snapshot:
                   reasons=(reason, "cordoned"), resources=(Resource("nvidia.com/gpu", 3, 2, 2, 0, 0),),
                   conditions=(Condition("Ready", "False", "", "", demo.NOW - 7_300), Condition("PIDPressure", "True", "Busy"),
                               Condition("DiskPressure", "Unknown")))
-          for reason in (concern.value for concern in list(Concern)[:12])),
+          for reason in (concern.value for concern in OF_NODES[:12])),
     ]  # fmt: skip
     one = (("nvidia.com/mig-1g.10gb", 1),)
     pods = {
@@ -140,6 +145,9 @@ def odd() -> Snapshot:
               WorkloadRow("Thing", "b", "x1", gpus=1, budgets=("p", "q"), team="T", created_at=demo.NOW - 5)]  # fmt: skip
     entries = [AttentionRow(c.value, "warn" if i % 2 else "bad", 5 - i % 3, f"K/ns/s-{i}", "n1" if i % 2 else "",
                             None if i == 4 else demo.NOW - 10**i, FACTS[c]) for i, c in enumerate(Concern)]  # fmt: skip
+    entries.append(AttentionRow(Concern.RACK_EVENT, "warn", 7, "zone/a", "", demo.NOW - 5, (
+        ("pods", 0), ("gpus", 0), ("count", 2), ("names", "n1, n10"), ("more", 0), ("strained", 1),
+        ("rule", "throttle-power-brake")), ("n1", "n10")))  # fmt: skip
     entries.append(AttentionRow(Concern.PODS_WAITING, "warn", 6, "ns/evil-pod", since_at=demo.NOW, facts=(
         ("pods", 1), ("gpus", 8), ("product", "H100"), ("hole", 3))))  # fmt: skip
     entries.append(AttentionRow(Concern.PODS_WAITING, "warn", 6, "Job/ns/two", since_at=demo.NOW, facts=(
@@ -310,7 +318,7 @@ def lists_said(snapshot: Snapshot) -> dict[str, Any]:
 def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
     row = snapshot.nodes[name]
     pods = [(key, pod) for key, pod in snapshot.pods.items() if pod.node == name]
-    own = {key: entry for key, entry in snapshot.attention.items() if entry.node == name}
+    own = {key: entry for key, entry in snapshot.attention.items() if changes.here(entry, name)}
     labels = snapshot.labels.get(name, LabelsRow())
     happened = {key: event for key, event in snapshot.events.items() if event.node == name}
     return {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone, translation
 
-from dashboard.panels import attention, fleet, node, words, zoom
+from dashboard.panels import attention, fleet, node, wall, words, zoom
 from dashboard.panels.order import natural
 from dashboard.panels.patterns import MESSAGES
 from dashboard.panels.plurals import Many
@@ -19,7 +19,7 @@ from dashboard.panels.words import Age, say
 from dashboard.panels.zoom import TROUBLE, Filter, Zoom
 from fleet.domain.attention import Concern
 from fleet.domain.kube import Kind
-from fleet.domain.picture import CELL_STATES, AttentionRow, FleetRow, NodeRow, PodRow, Resource
+from fleet.domain.picture import CELL_STATES, AttentionRow, FleetRow, NodeRow, PodRow, Resource, Snapshot
 from tests.browser import demo
 from tests.dashboard import panel_fixtures
 
@@ -188,7 +188,9 @@ def test_every_state_and_concern_of_the_domain_has_words():
     assert sorted(needed - set(MESSAGES)) == []
 
 
-NOT_OF_NODES = (Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS)
+NOT_OF_NODES = (
+    Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS, Concern.RACK_EVENT,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("concern", [c for c in Concern if c not in NOT_OF_NODES])
@@ -351,12 +353,66 @@ def test_every_entry_has_a_next_action_where_there_is_one():
     with translation.override("en"):
         told = {key: (entry.page, words.plain(entry.action, NOW)) for key, entry in found.items() if entry.page}
     assert told == {
-        "pods-waiting:K/ns/s-17": ("waiting", "Open n1"),
+        "pods-waiting:K/ns/s-19": ("waiting", "Open n1"),
         "pods-waiting:ns/evil-pod": ("waiting", "Open waiting pods"),
         "pods-waiting:Job/ns/two": ("waiting", "Open waiting pods"),
-        "workload-short:K/ns/s-16": ("workloads", "Open workloads"),
-        "workload-starting:K/ns/s-18": ("workloads", "Open workloads"),
+        "workload-short:K/ns/s-18": ("workloads", "Open workloads"),
+        "workload-starting:K/ns/s-20": ("workloads", "Open workloads"),
     }
+
+
+def test_the_parts_of_all_gpus_add_up():
+    """Every part that a person sees, and what is available, is all there is."""
+    parts = {"cordoned": 1, "tainted": 2, "silent": 4, "withdrawn": 8, "failed": 16, "unknown": 32}
+    row = FleetRow(gpus=100, available=100 - sum(parts.values()), **parts)
+    with translation.override("en"):
+        note = words.plain(fleet.key_numbers(Snapshot({"fleet": row}, {}, {}, {}, {}, {}))[0].note, NOW)
+    assert sum(map(int, re.findall(r"\d+", note))) == sum(parts.values())
+    assert note.startswith("16 failed · 32 unknown · ")
+
+
+def test_failed_and_unknown_gpus_of_a_group_are_not_available():
+    bad = Resource("nvidia.com/gpu", 8, 7, 2, 3, 0, failed=1, unknown=1)
+    nodes = [NodeRow(f"n{i}", cells="b" * 8, ready="True", resources=(bad,), usable=i < 2) for i in range(3)]
+    with translation.override("en"):
+        assert words.plain(fleet.group_sentence(nodes), NOW) == "3 nodes · 24 GPUs · 10 of 24 available · 6 free"
+        assert words.plain(wall.groups(nodes)[0].open, NOW) == "10 of 24"
+        note = words.plain(node.resources(nodes[0])[0].cells["note"], NOW)
+    assert note == "1 withdrawn · 1 failed · 1 unknown"
+
+
+def test_the_headline_of_a_node_says_once_what_runs_there():
+    held, whole = (("pods", 5), ("gpus", 8)), (("rule", "clock-skew"), ("evidence", "+3.0 s"))
+    rows = {
+        "a": AttentionRow(
+            "driver-hung", "bad", 6, "n", "n", None, (*held, ("rule", "driver-hung"), ("evidence", "3 rounds"))
+        ),
+        "b": AttentionRow("node-tainted", "warn", 20, "n", "n", None, (*held, ("taint", "x:NoSchedule"))),
+        "c": AttentionRow("clock-skew", "warn", 19, "n", "n", None, (*held, *whole)),
+    }
+    with translation.override("en"):
+        said = words.plain(attention.summary(rows), NOW)
+    assert said.count("pods run there") == 1
+    assert said.endswith("x:NoSchedule.  · 5 pods run there, holding 8 GPUs.")
+
+
+def test_a_rack_and_a_zone_are_called_by_their_names():
+    facts = (
+        ("pods", 3),
+        ("gpus", 16),
+        ("count", 7),
+        ("names", "n1, n2"),
+        ("more", 5),
+        ("strained", 9),
+        ("rule", "throttle-power-brake"),
+    )
+    with translation.override("en"):
+        for place, title in (("rack/eu-1/B03", "7 nodes of rack B03"), ("zone/eu-1", "7 nodes of zone eu-1")):
+            entry = attention.entry("k", AttentionRow(Concern.RACK_EVENT, "warn", 9, place, facts=facts))
+            assert words.plain(entry.title, NOW) == f"Heat or power slows {title}"
+            assert words.plain(entry.evidence, NOW).startswith(
+                "Slowed down by the power brake: 9 GPUs, on n1, n2 and 5 more. Look at"
+            )
 
 
 def test_what_nobody_holds_on_a_closed_node_is_not_free():

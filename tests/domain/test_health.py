@@ -6,10 +6,11 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from fleet.domain import health, xid
+from fleet.domain import gpu_attention, health, standing, xid
 from fleet.domain.gpus import NA, Answer, DriverStatus, Fault, FaultKind, Gpu, Holder, Reading
 from fleet.domain.health import GONE_AFTER_S, MOST_GPUS, NOT_OWNED, RULES, SILENT_AFTER_S, NodeContext, assess, silent
 from fleet.domain.intake import PASSING_FOR_S
+from fleet.domain.picture import NodeRow
 from fleet.domain.verdicts import usable
 from tests.domain.gpu_readings import CONTEXT, NODE, START_AT, Told, dcgm_fault, eight, gpu, pci, uuid, xid_line
 
@@ -204,9 +205,34 @@ def test_a_fault_of_a_gpu_that_nobody_knows_is_the_nodes():
     assert told.concerns() == ["xid-79"]
     finding = told.last.standing.findings[0]
     assert (finding.state, finding.instance) == ("lost", pci(7))
+    concern, since_at, facts = needs(told)["gpu-unlisted"]
+    assert (concern, since_at) == ("gpu-unlisted", finding.since_at)
+    assert dict(facts)["indices"] == pci(7)
+    assert (dict(facts)["rule"], dict(facts)["action"], dict(facts)["count"]) == ("xid-79", "reboot-node", 1)
     told.reboots()
     told.reads()
     assert told.concerns() == []
+    assert needs(told) == {}
+
+
+def needs(told: Told):
+    """What needs a person about the node, by concern."""
+    row = NodeRow(NODE, ready="True")
+    found = gpu_attention.concerns(row, told.last.standing, list(told.last.rows.values()))
+    return {concern: (concern, since_at, facts) for concern, since_at, facts in found}
+
+
+def test_a_passing_fault_of_a_gpu_that_nobody_knows_needs_no_person():
+    told = Told()
+    told.reads(eight()[:7], lines=[xid_line(7, APP_LINE)])
+    assert told.concerns() == ["xid-31"]
+    assert "gpu-unlisted" not in needs(told)
+
+
+def test_a_fatal_fault_that_names_no_gpu_at_all_is_told_as_well():
+    told = Told()
+    told.reads(faults=[Fault(kind=FaultKind.XID, at=START_AT, code=79)])
+    assert dict(needs(told)["gpu-unlisted"][2])["indices"] == "?"
 
 
 def test_a_fault_that_names_no_gpu_is_about_the_only_one():
@@ -596,6 +622,11 @@ def test_lost_lines_of_the_kernel_log_are_named_until_the_reboot():
     told.reboots()
     told.reads(log_error="Operation not permitted")
     assert told.concerns() == ["kernel-log-unread"]
+    assert dict(needs(told)["kernel-log-unread"][2])["evidence"] == "Operation not permitted"
+
+
+def test_every_rule_about_a_node_needs_a_person():
+    assert set(standing.NODE_RULES) == set(gpu_attention.RULES)
 
 
 def test_silence_of_a_node_that_never_spoke_is_nothing():

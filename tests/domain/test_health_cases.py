@@ -157,6 +157,8 @@ def test_t4_no_permission_for_any_handle():
         ("validation-required", 601, "upgrade-stuck"),
         ("upgrade-failed", 0, "upgrade-failed"),
         ("wait-for-jobs-required", 86_400, None),
+        ("wait-for-jobs-required", 3 * 86_400 + 1, "upgrade-stuck"),
+        ("drain-required", 3 * 86_400 + 1, "upgrade-stuck"),
     ],
 )
 def test_t4_an_upgrade_that_failed_or_hangs_is_no_longer_planned(state, seconds, concern):

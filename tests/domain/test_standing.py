@@ -2,6 +2,7 @@
 
 import pytest
 
+from fleet.domain import standing
 from fleet.domain.gpus import DriverStatus
 from fleet.domain.health import NodeContext
 from tests.domain.gpu_readings import NODE, Told, eight
@@ -47,8 +48,8 @@ def test_no_count_is_compared_while_the_driver_is_away():
 def test_what_the_node_row_needs():
     told = Told()
     told.reads(eight(), cuda="12.8", driver="570.148.08")
-    standing = told.last.standing
-    assert (standing.driver, standing.cuda, standing.source, standing.driver_status) == (
+    found = told.last.standing
+    assert (found.driver, found.cuda, found.source, found.driver_status) == (
         "570.148.08",
         "12.8",
         "nvml",
@@ -72,6 +73,28 @@ def test_since_when_work_is_planned():
     told.context = NodeContext(node=NODE, gpu_labelled=True, upgrade_state="upgrade-done")
     told.reads()
     assert told.concerns() == []
+
+
+def test_a_node_that_waits_for_its_upgrade_is_at_work_until_it_has_waited_for_days():
+    """gpu-operator 2509: upgrade-required for weeks."""
+    told = Told(NodeContext(node=NODE, gpu_labelled=True, upgrade_state="upgrade-required"))
+    told.reads()
+    told.reads(after_s=standing.UPGRADE_STANDS_S)
+    assert (told.concerns(), told.last.standing.planned) == ([], "")
+    told.reads(after_s=1.0)
+    assert (told.concerns(), told.last.standing.planned, told.states()) == (["upgrade-stuck"], "", ["ok"] * 8)
+    told.waits(61.0)
+    assert "upgrade-stuck" in told.concerns(), "whoever reads its GPUs or not"
+    told.context = NodeContext(node=NODE, gpu_labelled=True, upgrade_state="cordon-required")
+    told.reads()
+    assert (told.concerns(), told.last.standing.planned) == ([], "driver-upgrade"), "its turn has come"
+
+
+def test_other_work_on_a_node_that_waits_for_its_upgrade_is_planned():
+    context = NodeContext(node=NODE, gpu_labelled=True, upgrade_state="upgrade-required", mig_state="pending")
+    told = Told(context)
+    told.reads()
+    assert told.last.standing.planned == "mig-change"
 
 
 def test_a_driver_upgrade_over_a_healthy_gpu_changes_no_verdict():

@@ -2,7 +2,7 @@
  * The picture's rows as they come over the socket: the mirror of fleet/domain/picture.py, only what screens read.
  *
  * @typedef {{name: string, capacity: number, allocatable: number, allocated: number, free: number, overcommit: number,
- *   shared: boolean, mig: boolean}} Resource
+ *   shared: boolean, mig: boolean, failed: number, unknown: number}} Resource
  * @typedef {{type: string, status: string, reason: string, message: string, since_at: number | null}} Condition
  * @typedef {{name: string, pool: string, zone: string, product: string, product_name: string, memory_mib: number | null,
  *   cells: string, level: string, reasons: string[], planned: string, usable: boolean, ready: string, unschedulable: boolean,
@@ -27,11 +27,11 @@
  *   created_at: number | null}} WorkloadRow
  * @typedef {{product: string, free: number, fragmentation: [number, number | null][]}} ProductRow
  * @typedef {{nodes: number, nodes_ready: number, gpus: number, available: number, cordoned: number, tainted: number, silent: number,
- *   withdrawn: number, free: number, overcommit: number, largest_hole: number, largest_hole_node: string,
+ *   withdrawn: number, failed: number, unknown: number, free: number, overcommit: number, largest_hole: number, largest_hole_node: string,
  *   largest_hole_product: string, slots: [number, number][], fragmentation: [number, number | null][], waiting_pods: number,
  *   waiting_since_at: number | null, waiting_gpus: number, claims: number, cells: [string, number][]}} FleetRow
  * @typedef {{kind: string, level: string, rank: number, subject: string, node: string, since_at: number | null,
- *   facts: [string, string | number | null][]}} AttentionRow
+ *   facts: [string, string | number | null][], nodes: string[]}} AttentionRow
  * @typedef {{labels: [string, string][], annotations: [string, string][]}} LabelsRow
  * @typedef {{node: string, kind: string, namespace: string, name: string, type: string, reason: string, message: string,
  *   count: number, last_at: number | null, source: string}} EventRow

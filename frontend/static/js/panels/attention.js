@@ -66,6 +66,7 @@ export function entry(key, row) {
 function title({ kind, node, subject }, facts) {
   const name = subject.slice(subject.lastIndexOf("/") + 1);
   if (kind === "pods-waiting" && subject.split("/").length === 2) return say("attention.pod-waiting", { name });
+  if (kind === "rack-event" && subject.startsWith("zone/")) return say("attention.zone-event", { n: count(facts, "count"), name });
   const lacking = count(facts, "desired") - count(facts, "available");
   /** @type {Record<string, number>} */
   const counts = {
@@ -101,17 +102,30 @@ const EVIDENCE = {
     return { who: by ? say("evidence.by", { by }) : say("evidence.by-unknown"), closed, held: held(facts) };
   },
   claims: (facts) => ({ n: count(facts, "pods") }),
+  "rack-event": rack,
   "gpu-unheld-use": used,
   "gpu-idle-held": used,
 };
 /** Which of the node's GPUs, why, and the one right next action. */
 const OF_GPUS = new Set([
-  "gpu-lost", "gpu-reboot-required", "gpu-hardware-service", "gpu-reset-required", "gpu-degraded", "gpu-unknown",
+  "gpu-lost", "gpu-reboot-required", "gpu-hardware-service", "gpu-reset-required", "gpu-unlisted", "gpu-degraded", "gpu-unknown",
 ]);
 const OF_DRIVERS = new Set([
   "driver-hung", "driver-mismatch", "driver-missing", "readings-silent", "gpu-work-stuck", "gpu-count-mismatch", "clock-skew",
-  "kernel-log-lost",
+  "kernel-log-lost", "kernel-log-unread",
 ]);
+
+/**
+ * Which nodes, as far as they fit into a sentence, and what they have in common.
+ * @param {Facts} facts
+ */
+function rack(facts) {
+  const names = text(facts, "names"), n = count(facts, "more");
+  return {
+    reason: rule(text(facts, "rule")), gpus: say("gpus", { n: count(facts, "strained") }),
+    names: n ? say("evidence.rack-more", { names, n }) : names, held: held(facts),
+  };
+}
 
 /** @param {Facts} facts */
 function used(facts) {
@@ -166,8 +180,12 @@ function waiting(facts) {
   return say("evidence.pods-waiting-other", { n: pods, need, reason });
 }
 
-/** @param {Facts} facts */
+/**
+ * Nothing where the pods are somebody else's news.
+ * @param {Facts} facts
+ */
 function held(facts) {
+  if (!("pods" in facts)) return "";
   const n = count(facts, "pods"), gpus = count(facts, "gpus");
   if (!n) return say("evidence.held-nobody");
   return gpus ? say("evidence.held", { n, gpus: say("gpus", { n: gpus }) }) : say("evidence.held-none", { n });
@@ -224,11 +242,13 @@ function lost(what, title, evidence, since) {
 }
 
 /**
- * The evidence of all that is wrong with one node, the most urgent first, or that nothing is.
+ * The evidence of all that is wrong with one node, the most urgent first, or that nothing is. What runs there is said once.
  * @param {Record<string, AttentionRow>} rows
  * @returns {Text}
  */
 export function summary(rows) {
-  const found = entries(rows).map((entry) => entry.evidence);
-  return found.length ? found : say("node.fine");
+  const found = Object.values(rows).sort(urgency), first = found.find((row) => row.node);
+  if (!found.length) return say("node.fine");
+  const alone = found.map((row) => evidence(row, Object.fromEntries(row.facts.filter(([name]) => name !== "pods"))));
+  return first ? [...alone, held(Object.fromEntries(first.facts))] : alone;
 }

@@ -67,9 +67,10 @@ export function keyNumbers(tables) {
 /** @param {FleetRow} fleet */
 function available(fleet) {
   const taken = /** @type {[string, number][]} */ ([
-    ["cordoned", fleet.cordoned], ["silent", fleet.silent], ["withdrawn", fleet.withdrawn], ["tainted", fleet.tainted],
+    ["count.failed", fleet.failed], ["count.unknown", fleet.unknown], ["kpi.cordoned", fleet.cordoned], ["kpi.silent", fleet.silent],
+    ["kpi.withdrawn", fleet.withdrawn], ["kpi.tainted", fleet.tainted],
   ]);
-  const parts = taken.filter(([, n]) => n).map(([name, n]) => say(`kpi.${name}`, { n }));
+  const parts = taken.filter(([, n]) => n).map(([key, n]) => say(key, { n }));
   const note = !fleet.gpus ? say("kpi.no-gpus") : parts.length ? parts : say("kpi.all-available");
   return keyNumber("available", fleet.available, { unit: say("kpi.of", { total: fleet.gpus }), note });
 }
@@ -267,9 +268,21 @@ export function groupSentence(nodes) {
     ? say("group.even", { n, slots: first.cells.length, product: first.product })
     : [say("nodes", { n }), total ? say("gpus", { n: total }) : say("card.none")];
   if (!total) return size;
-  const usable = nodes.filter((node) => node.usable).flatMap((node) => node.resources);
-  const open = sum(usable.map((r) => r.allocatable)), unused = sum(usable.map((r) => r.free));
-  return [size, say("group.available", { available: open, total }), say("group.free", { n: unused })];
+  const unused = sum(usable(nodes).map((r) => r.free));
+  return [size, say("group.available", { available: availableOf(nodes), total }), say("group.free", { n: unused })];
+}
+
+/** @param {NodeRow[]} nodes */
+function usable(nodes) {
+  return nodes.filter((node) => node.usable).flatMap((node) => node.resources);
+}
+
+/**
+ * Slots that are allocatable on usable nodes, without those whose GPU failed or is unknown.
+ * @param {NodeRow[]} nodes
+ */
+export function availableOf(nodes) {
+  return sum(usable(nodes).map((r) => r.allocatable - r.failed - r.unknown));
 }
 
 /** @param {number[]} numbers */

@@ -18,6 +18,7 @@ const CLOSING = ["node-unreachable", "node-not-ready", "node-tainted", "cordoned
 const NOTES = ["gpu-idle-held", "kernel-log-lost"];
 const WEAK = [
   "gpu-unknown", "readings-silent", "gpu-work-stuck", "gpu-count-mismatch", "gpu-degraded", "gpu-unheld-use", "clock-skew",
+  "kernel-log-unread",
 ];
 const ALLOCATED = ["busy", "idle"];
 
@@ -74,6 +75,8 @@ export function resources(node) {
       closed ? say("node.closed", { n: closed }) : "",
       overcommit ? say("node.over", { n: overcommit }) : "",
       capacity > allocatable ? say("node.withdrawn", { n: capacity - allocatable }) : "",
+      r.failed ? say("count.failed", { n: r.failed }) : "",
+      r.unknown ? say("count.unknown", { n: r.unknown }) : "",
       r.shared ? say("node.shared") : "",
       r.mig ? say("node.mig") : "",
     ];

@@ -2,7 +2,7 @@
  * What the screen on a wall says: the mirror of dashboard/panels/wall.py, as far as it changes in place.
  */
 import { say } from "../words.js";
-import { groups as groupsOf } from "./fleet.js";
+import { availableOf, groups as groupsOf } from "./fleet.js";
 
 /** @typedef {import("../types.js").NodeRow} NodeRow */
 /** @typedef {import("../words.js").Text} Text */
@@ -26,7 +26,7 @@ export function told(found) {
 export function groups(nodes) {
   return groupsOf(nodes).slice(0, MOST_GROUPS).map(({ id, marks, nodes: members }) => {
     const total = members.reduce((sum, node) => sum + node.cells.length, 0);
-    const available = members.filter((node) => node.usable).flatMap((node) => node.resources).reduce((sum, r) => sum + r.allocatable, 0);
+    const available = availableOf(members);
     return { id, marks, available, total, open: say("wall.of", { available, total }), nodes: members };
   });
 }
