@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     ACCEPTED = "accepted"
     WAIT = "wait"  # the door is full, or cannot check us now
     BROKEN = "broken"  # the door cannot use this reading, and would not take it again
-    REFUSED = "refused"  # it is not about the reading: who we are, or how old
+    REFUSED = "refused"  # it is not about the reading, but about who we are
     UNREACHABLE = "unreachable"
 
 
@@ -80,6 +80,8 @@ def verdict(status: int, body: bytes, retry_after: str) -> Answer:
     words = f"{status}: {body[:MOST_ANSWER].decode(errors='replace').strip()}"
     if status in {200, 202}:
         return Answer(Verdict.ACCEPTED)
+    if status == 409:  # it came before, by a proxy that sends twice or after our deadline: what it carries is there
+        return Answer(Verdict.ACCEPTED, words)
     if status in {429, 502, 503, 504}:
         return Answer(Verdict.WAIT, words, _pause_s(retry_after))
     if status in {400, 413, 415, 422}:

@@ -198,6 +198,16 @@ def test_a_reading_that_the_door_cannot_use_takes_its_faults_with_it(machine, po
     assert [reading.get("lost_faults", 0) for reading in door.readings] == [0, 3, 0]
 
 
+def test_a_reading_that_came_twice_is_there_and_its_faults_are_not_sent_for_ever(machine, posting, door):
+    """A proxy sends again what it had no answer for in time; the door takes the first and says 409 to the second."""
+    door.answers = [(409, {}, b"accepted before")]
+    machine.faults(2)
+    for _ in range(2):
+        posting.round()
+    assert [len(codes(reading)) for reading in door.readings] == [2, 0]
+    assert [reading.get("lost_faults", 0) for reading in door.readings] == [0, 0], "nothing was lost"
+
+
 def test_only_so_many_faults_wait_and_the_oldest_go_first(machine, node):
     texts = [f"NVRM: Xid (PCI:0000:1b:00): {code}, pid={code}, name=x, text" for code in range(1, MOST_FAULTS + 21)]
     machine.says(*texts)
