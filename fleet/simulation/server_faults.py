@@ -23,7 +23,9 @@ BROKEN = "etcdserver: request timed out"
 
 
 class Weather(StrEnum):
-    """What a request meets. DROP: its connection ends without an answer. CUT: a watch ends in the middle of a line."""
+    """What a request meets. DROP: its connection ends without an answer. CUT: a watch ends in the middle of a line. MUTE: it is
+    carried out, and nobody is told so; whoever waits for long enough hears of a failure.
+    """
 
     BUSY = "429"
     FAILING = "500"
@@ -33,16 +35,21 @@ class Weather(StrEnum):
     HANG = "hang"
     DROP = "drop"
     CUT = "cut"
+    MUTE = "mute"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`share` of the requests meet it; with `plural` only those for that resource. `seconds`: how slow, or Retry-After."""
+    """`share` of the requests meet it; with `plural` only those for that resource, with `method` only those. `seconds`: how slow,
+    or Retry-After. `after`: so many of those that it concerns pass first.
+    """
 
     weather: Weather
     share: float = 1.0
     seconds: float = 1.0
     plural: str = ""
+    method: str = ""
+    after: int = 0
 
 
 class ServerFaults:
@@ -54,6 +61,7 @@ class ServerFaults:
         self.clock = clock
         self.met = 0  # requests that met a fault
         self._faults: tuple[Fault, ...] = ()
+        self._concerned: list[int] = []  # requests by fault
         self._changed = asyncio.Event()
         self._rng = random.Random(f"{seed}/weather")  # noqa: S311 -- not for secrets
 
@@ -64,6 +72,7 @@ class ServerFaults:
     def set(self, faults: Iterable[Fault]) -> None:
         """From now on these and no others; whoever hangs is let go."""
         self._faults = tuple(faults)
+        self._concerned = [0] * len(self._faults)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -88,7 +97,7 @@ class ServerFaults:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        fault = self._met(scope["path"])
+        fault = self._met(scope)
         if fault is not None and fault.weather is not Weather.CUT:
             self.met += 1
             passed = await self._suffer(fault, scope, receive, send)
@@ -97,14 +106,17 @@ class ServerFaults:
             receive = passed
         await self.app(scope, receive, self._cutting(scope, send))
 
-    def _met(self, path: str) -> Fault | None:
+    def _met(self, scope: Scope) -> Fault | None:
         """The first fault that this request meets."""
         if not self._faults:
             return None
-        target = target_of(path)
-        for fault in self._faults:
+        target = target_of(scope["path"])
+        for number, fault in enumerate(self._faults):
             concerned = not fault.plural or (target is not None and target.plural == fault.plural)
-            if concerned and self._rng.random() < fault.share:
+            if not concerned or fault.method not in {"", scope["method"]}:
+                continue
+            self._concerned[number] += 1
+            if self._concerned[number] > fault.after and self._rng.random() < fault.share:
                 return fault
         return None
 
@@ -116,6 +128,9 @@ class ServerFaults:
                 return receive
             case Weather.HANG:
                 return await self._hang(receive)
+            case Weather.MUTE:
+                await self._carry_out(scope, receive)
+                await _send(send, refusal(ApiError(500, "", BROKEN)))
             case Weather.DROP:
                 self.drop()
                 await _gone(receive)
@@ -135,6 +150,21 @@ class ServerFaults:
             return None if gone.done() else _again(messages, receive)
         finally:
             changed.cancel()
+            gone.cancel()
+
+    async def _carry_out(self, scope: Scope, receive: Receive) -> None:
+        """As asked, but without a word until the weather changes or the client gives up."""
+        changed = self._changed
+
+        async def unheard(_: Message) -> None:
+            return
+
+        await self.app(scope, receive, unheard)
+        waiting, gone = asyncio.create_task(changed.wait()), asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
             gone.cancel()
 
     def _refusal(self, fault: Fault, scope: Scope) -> Reply:
@@ -164,11 +194,10 @@ class ServerFaults:
 
     def _cutting(self, scope: Scope, send: Send) -> Send:
         """Sends on; when a stream is to be cut, half of its next chunk and no more."""
-        path = scope["path"]
 
         async def sending(message: Message) -> None:
             streamed = message.get("more_body") and len(message.get("body", b"")) > 1
-            fault = self._met(path) if streamed and self._faults else None
+            fault = self._met(scope) if streamed and self._faults else None
             if fault is None or fault.weather is not Weather.CUT:
                 await send(message)
                 return

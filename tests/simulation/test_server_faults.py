@@ -97,6 +97,24 @@ async def test_hanging_ends_with_the_weather(server: ApiServer, calling: httpx.A
     assert (await hanging).status_code == 201
 
 
+async def test_bad_weather_may_come_after_some_requests(server: ApiServer, calling: httpx.AsyncClient) -> None:
+    faults(server).set([Fault(Weather.FAILING, plural="nodes", method="GET", after=2)])
+    assert [(await calling.get(NODES)).status_code for _ in range(4)] == [200, 200, 500, 500]
+    assert (await calling.get(PODS)).status_code == 200
+
+
+async def test_what_was_carried_out_and_never_answered(server: ApiServer, calling: httpx.AsyncClient) -> None:
+    faults(server).set([Fault(Weather.MUTE, plural="namespaces", method="POST")])
+    hanging = asyncio.create_task(calling.post("/api/v1/namespaces", json={"metadata": {"name": "late"}}))
+    known: list[str] = []
+    while "late" not in known:
+        known = [n["metadata"]["name"] for n in (await calling.get("/api/v1/namespaces")).json()["items"]]
+    assert not hanging.done()
+    faults(server).set([])
+    assert (await hanging).status_code == 500
+    assert (await calling.get(PODS)).status_code == 200
+
+
 async def test_a_client_may_give_up_a_hanging_request(server: ApiServer, calling: httpx.AsyncClient) -> None:
     faults(server).set([Fault(Weather.HANG)])
     with pytest.raises(httpx.ReadTimeout):
