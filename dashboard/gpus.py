@@ -76,7 +76,7 @@ def _story(request: HttpRequest, cluster: str, gpu: str, node: str, row: GpuRow 
         "drawn": any(plot.trend.known for plot in plots),
         "happened": past_panel.table(happened),
         "more": past_panel.more(happened),
-        "numbers": availability_panel.of_one(availability_.availability(happened, now - ledger.REMEMBERED_S, now)),
+        "numbers": availability_panel.of_one(ledger.of_one(cluster, gpu, happened, now)),
     }
 
 

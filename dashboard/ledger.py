@@ -5,7 +5,7 @@ Owns which queries answer which question. Formulas are the domain's, words the p
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dashboard.panels import charts, past
 from dashboard.panels.availability import Line
@@ -32,7 +32,9 @@ def lines(cluster: str, by: str, since: float, end: float) -> list[Line]:
     """Availability in a window by GPU, node, product or fleet; without GPUs that were not ours in it."""
     known = history.before(cluster, since)
     found = history.transitions(cluster, since=since, until=end)
-    parts = {gpu: part for gpu, part in availability.each(found, since, end, known).items() if part.owned_s > 0}
+    older = history.leading(cluster, since, availability.unsettled(known))
+    parts = availability.each([*older, *found], since, end, known)
+    parts = {gpu: part for gpu, part in parts.items() if part.owned_s > 0}
     nodes = {gpu: last.node for gpu, last in known.items()} | {one.gpu: one.node for one in found}
     if by == "gpu":
         return [Line(gpu, part, node=nodes[gpu]) for gpu, part in parts.items()]
@@ -55,6 +57,12 @@ def mtbf(cluster: str, since: float, end: float) -> Mtbf:
 def last_known(cluster: str, gpu: str) -> Transition | None:
     """The last thing that the ledger knows of a GPU; None: it never had one of this name."""
     return history.before(cluster, time.time() + STEP_S, gpu=gpu).get(gpu)
+
+
+def of_one(cluster: str, gpu: str, happened: Sequence[Transition], now: float) -> Availability:
+    """Of one GPU, as long as pages look back. `happened`: its transitions in that time."""
+    since = now - REMEMBERED_S
+    return availability.availability(happened, since, now, history.before(cluster, since, gpu=gpu))
 
 
 def transitions(cluster: str, gpu: str, now: float) -> list[Transition]:

@@ -44,10 +44,21 @@ def transitions(
 
 
 def before(cluster: str, at: float, *, gpu: str | None = None, node: str | None = None) -> dict[str, Transition]:
-    """The last transition of each GPU before a time: how a window begins."""
+    """The last transition of each GPU before a time: in which state a window begins. It may be of a finding alone."""
     last = _of(cluster, gpu, node).filter(at__lt=_time(at)).order_by().values("gpu").annotate(last=Max("pk"))
     rows = HealthTransition.objects.filter(pk__in=last.values("last"))
     return {row.gpu: _transition(row) for row in rows.iterator(chunk_size=2000)}
+
+
+def leading(cluster: str, at: float, gpus: Sequence[str]) -> list[Transition]:
+    """What led to the states of these GPUs at a time, as far as it is remembered; oldest first of each."""
+    found: list[Transition] = []
+    for first in range(0, len(gpus), AT_ONCE):
+        rows = HealthTransition.objects.filter(
+            cluster=cluster, gpu__in=gpus[first : first + AT_ONCE], at__lt=_time(at), at__gte=_time(at - OPEN_FOR_S)
+        )
+        found += [_transition(row) for row in rows.order_by("at", "pk").iterator(chunk_size=2000)]
+    return found
 
 
 def products(cluster: str) -> dict[str, str]:

@@ -85,7 +85,8 @@ def each(
     """By GPU, for the window from `start_at` up to `end_at`, in any order of the transitions.
 
     What was before the window has to be told for a state to be known at its start: transitions that are older, or `before`, the
-    last one of each GPU. Of an incident that began before, only transitions tell the beginning: `before` alone is taken for it.
+    last one of each GPU. Of an incident that began before, only older transitions tell the beginning (`unsettled` says of which
+    GPUs they are needed): `before` alone, which may be of a finding that came later, would be taken for it.
     """
     by_gpu: defaultdict[str, list[Transition]] = defaultdict(list)
     for gpu, transition in (before or {}).items():
@@ -93,6 +94,11 @@ def each(
     for transition in transitions:
         by_gpu[transition.gpu].append(transition)
     return {gpu: _of_gpu(sorted(rows, key=_order), start_at, end_at) for gpu, rows in by_gpu.items()}
+
+
+def unsettled(before: Mapping[str, Transition]) -> list[str]:
+    """GPUs of which an incident may be open: those that are ours, and not known to be up."""
+    return [gpu for gpu, transition in before.items() if _part(transition) not in {"up", ""}]
 
 
 def grouped(parts: Mapping[str, Availability], group: Callable[[str], str]) -> dict[str, Availability]:

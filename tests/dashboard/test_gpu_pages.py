@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from dashboard import ledger as book
 from fleet import history
 from fleet.domain.gpus import NA
 from fleet.domain.spans import Sample
@@ -135,6 +136,28 @@ def test_availability_for_programs(api, ledger):
     assert items["GPU-gone"]["mtbf_at_least_s"] == pytest.approx(10 * H / 3, abs=1)
     by_product = {item["name"]: item["gpus"] for item in api("availability?by=product").json()["items"]}
     assert by_product == {"H100": 2, "A100": 1}
+
+
+def test_an_incident_from_before_the_window_is_as_old_as_it_is(api, shown, now):
+    """Also when the last that was told before the window is of another finding."""
+    told = [
+        change(LOST, now - 50 * H, "", "ok"),
+        change(LOST, now - 40 * H, "ok", "lost", reason="xid-79"),
+        change(LOST, now - 30 * H, "lost", "lost", reason="ecc-uncorrected"),
+        change("GPU-b", now - 40 * H, "ok", "lost", reason="xid-79"),
+        change("GPU-b", now - 30 * H, "lost", "unknown", reason="readings-silent"),
+        change("GPU-b", now - 4 * H, "unknown", "ok", reason="xid-79", closes="reboot"),
+    ]
+    history.record(shown.cluster, told, {})
+    items = {item["name"]: item for item in api("availability?by=gpu&window=24h").json()["items"]}
+    (open_,) = items[LOST]["open"]
+    assert (open_["since_at"], open_["reason"]) == (pytest.approx(now - 40 * H, abs=1), "xid-79")
+    assert items["GPU-b"]["mttr_s"] == pytest.approx(36 * H, abs=1), "not knowing does not end it"
+
+
+def test_a_gpu_that_nothing_happened_to_for_months_was_there_all_the_time(shown, now):
+    history.record(shown.cluster, [change(LOST, now - 100 * 24 * H, "", "ok")], {})
+    assert book.of_one(shown.cluster, LOST, [], now).up_s == pytest.approx(book.REMEMBERED_S)
 
 
 def test_availability_as_a_table(api, ledger):

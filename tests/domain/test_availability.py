@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.domain.availability import Availability, Incident, availability, each, grouped, total
+from fleet.domain.availability import Availability, Incident, availability, each, grouped, total, unsettled
 from fleet.domain.gpus import DeviceState
 from fleet.domain.verdicts import NOT_OWNED, Transition
 
@@ -31,6 +31,14 @@ def test_a_gpu_that_failed_once():
     assert part.availability == pytest.approx(22 / 24)
     assert (part.failures, part.mtbf_s, part.mttr_s) == (1, 22 * HOUR, 2 * HOUR)
     assert (part.open, part.mtbf_at_least_s) == ((), None)
+
+
+def test_which_gpus_may_have_an_open_incident():
+    last = {
+        state or "gone": moved(0, state, gpu=state or "gone")
+        for state in ("ok", "degraded", "lost", "unknown", NOT_OWNED)
+    } | {"planned": moved(0, "unknown", gpu="planned", planned=True)}
+    assert unsettled(last) == ["lost", "unknown", "planned"]
 
 
 def test_without_a_failure_a_bound_and_no_infinity():

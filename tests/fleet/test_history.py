@@ -91,8 +91,16 @@ def test_how_a_window_begins():
     assert history.before(CLUSTER, NOW, gpu="GPU-b") == {}
 
 
+def test_what_led_to_how_a_window_begins():
+    record(transition(at=NOW - 30), transition(at=NOW - 20, to="lost", reason="ecc-uncorrected"), transition("GPU-b"))
+    found = history.leading(CLUSTER, NOW - 10, ["GPU-a"])
+    assert [t.at for t in found] == [NOW - 30, NOW - 20]
+    assert history.leading(CLUSTER, NOW - 10, []) == []
+    assert history.leading(CLUSTER, NOW + history.OPEN_FOR_S, ["GPU-a"]) == [], "too long ago to be remembered"
+
+
 def test_the_product_of_every_gpu():
-    record(transition(), replace(transition("GPU-b"), node="n2"))
+    record(transition(), transition(at=NOW + 5, to="ok"), replace(transition("GPU-b"), node="n2"))
     assert history.products(CLUSTER) == {"GPU-a": "H100", "GPU-b": "H100"}, "by its own name where no label says"
 
 
