@@ -18,6 +18,7 @@ from fleet.models import AuditEntry, AuditHead
 
 FIRST = "0" * 64
 HEAD = 1
+EXPONENT_FROM = 1e16  # from there on a float is written with an exponent
 
 _CANONICAL = msgspec.json.Encoder(order="deterministic")
 
@@ -50,10 +51,10 @@ def append(entry: Entry) -> AuditEntry:
     with transaction.atomic():
         head, _ = AuditHead.objects.select_for_update().get_or_create(pk=HEAD)
         number, previous = head.number + 1, head.hash or FIRST
-        facts = msgspec.json.decode(_CANONICAL.encode(dict(entry.facts)))  # as JSON will give it back
+        facts = msgspec.json.decode(_CANONICAL.encode(_plain(dict(entry.facts))))  # as JSON will give it back
         written = AuditEntry(
             number=number,
-            at=entry.at,
+            at=float(entry.at),
             cluster=entry.cluster,
             actor=entry.actor,
             via=entry.via,
@@ -68,6 +69,15 @@ def append(entry: Entry) -> AuditEntry:
         written.save(force_insert=True)
         AuditHead.objects.filter(pk=HEAD).update(number=number, hash=written.hash)
     return written
+
+
+def _plain(value: Any) -> Any:
+    """The same facts with every number written as PostgreSQL's jsonb will write it: 1e16 has no exponent there, -0.0 no sign."""
+    if isinstance(value, float) and value.is_integer() and (value == 0 or abs(value) >= EXPONENT_FROM):
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def seal(entry: AuditEntry) -> str:
@@ -89,18 +99,27 @@ def seal(entry: AuditEntry) -> str:
 
 
 def verify() -> Verified:
-    """Walk the whole chain, oldest first, and name the first entry that is broken."""
-    head = AuditHead.objects.filter(pk=HEAD).first() or AuditHead()
-    previous, number = FIRST, 0
+    """Walk the whole chain, oldest first, and name the first entry that is broken. Others may write meanwhile: what was there
+    when the walk began has to be there, and what it found beyond that has to be in the head by its end."""
+    began = _head()
+    previous, number, at_head = FIRST, 0, ""
     for entry in AuditEntry.objects.order_by("number").iterator(chunk_size=500):
         number += 1
         why = _why(entry, number, previous)
         if why:
             return Verified(number - 1, previous, number, why)
         previous = entry.hash
-    if (number, previous if number else "") != (head.number, head.hash):
-        return Verified(number, previous, number + 1, "missing" if number < head.number else "head")
+        at_head = previous if number == began.number else at_head
+    ended = _head()
+    if number < began.number:
+        return Verified(number, previous, number + 1, "missing")
+    if at_head != began.hash or number > ended.number or (number == ended.number and number and previous != ended.hash):
+        return Verified(number, previous, number + 1, "head")
     return Verified(number, previous)
+
+
+def _head() -> AuditHead:
+    return AuditHead.objects.filter(pk=HEAD).first() or AuditHead()
 
 
 def _why(entry: AuditEntry, number: int, previous: str) -> str:
