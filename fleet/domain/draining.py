@@ -167,8 +167,8 @@ class Answer(Struct, frozen=True):
     message: str = ""
 
 
-_NEEDS = re.compile(r"The disruption budget (\S+) needs (\d+) healthy pods and has (\d+) currently")
-_PROCESSED = re.compile(r"The disruption budget (\S+) is still being processed")
+_NEEDS = re.compile(r"The disruption budget (\S+) needs (\d{1,9}) healthy pods and has (\d{1,9}) currently")
+_NAMED = re.compile(r"The disruption budget (\S+) ")
 
 
 def classify(reply: Reply) -> Answer:
@@ -197,14 +197,14 @@ def _too_many(reply: Reply) -> Answer:
     cause = next((cause for cause in reply.causes if cause.reason == "DisruptionBudget"), None)
     if cause is None:
         return Answer(Meaning.THROTTLED, max(THROTTLED_RETRY_S, reply.retry_after_s or 0.0), message=reply.message)
+    named = _NAMED.search(cause.message)
+    budget = named[1] if named else ""
     if reply.retry_after_s is not None:
-        found = _PROCESSED.search(cause.message)
-        budget = found[1] if found else ""
         return Answer(Meaning.BUDGET_UNOBSERVED, reply.retry_after_s, budget, message=cause.message)
     needs = _NEEDS.search(cause.message)
     if needs is None:
-        return Answer(Meaning.BUDGET, BUDGET_RETRY_S, message=cause.message)
-    return Answer(Meaning.BUDGET, BUDGET_RETRY_S, needs[1], int(needs[2]), int(needs[3]), cause.message)
+        return Answer(Meaning.BUDGET, BUDGET_RETRY_S, budget, message=cause.message)
+    return Answer(Meaning.BUDGET, BUDGET_RETRY_S, budget, int(needs[2]), int(needs[3]), cause.message)
 
 
 def _forbidden(reply: Reply) -> Answer:

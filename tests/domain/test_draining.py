@@ -122,6 +122,8 @@ def test_a_budgets_refusal_names_it_with_its_numbers() -> None:
     found = classify(refused(BUDGET))
     assert (found.budget, found.needs, found.has) == ("web", 3, 3)
     assert classify(refused(UNOBSERVED, 10)).budget == "web"
+    spent = classify(refused("The disruption budget web does not allow evicting pods currently"))
+    assert (spent.budget, spent.needs) == ("web", None)
     assert classify(refused("something else")).message == "something else"
 
 
