@@ -144,6 +144,26 @@ def autoscaler(workload: Workload) -> Object | None:
     }
 
 
+# A reader of the driver is away while the GPU operator changes the driver or MIG: its clients are paused by these labels.
+UNPAUSED: Object = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {
+                    "matchExpressions": [
+                        {
+                            "key": "nvidia.com/gpu.deploy.dcgm-exporter",
+                            "operator": "NotIn",
+                            "values": ["paused-for-driver-upgrade", "paused-for-mig-change"],
+                        }
+                    ]
+                }
+            ]
+        }
+    }
+}
+
+
 def daemon_set(daemon: Daemon) -> Object:
     amounts = {"cpu": "100m", "memory": "256Mi"}
     container: Object = {
@@ -161,7 +181,7 @@ def daemon_set(daemon: Daemon) -> Object:
     if daemon.host_network:
         spec["hostNetwork"] = True
     if daemon.account:
-        spec |= {"serviceAccountName": daemon.account, "hostPID": True}
+        spec |= {"serviceAccountName": daemon.account, "hostPID": True, "affinity": UNPAUSED}
         token = {"audience": AGENT_AUDIENCE, "expirationSeconds": 3600, "path": "token"}
         spec["volumes"] = [{"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}}]
         container["volumeMounts"] = [{"name": "token", "mountPath": "/var/run/secrets/vigie", "readOnly": True}]

@@ -16,11 +16,14 @@ from dashboard import settings
 from fleet import agent
 from fleet.adapters.gpus_kmsg import KernelRecords
 from fleet.domain.callers import AUDIENCE
+from fleet.simulation.placement import affinity_matches
 from tests.deploy.files import AGENT, ROOT, image, kustomization, manifest, manifests, pod_of, workloads
 
 DAEMON = manifest("DaemonSet", "vigie-agent", AGENT)
 POD = pod_of(DAEMON)
 CONTAINERS = {container["name"]: container for container in POD["containers"]}
+# What the GPU operator stops the driver's users with.
+PAUSED_BY = ("nvidia.com/gpu.deploy.dcgm-exporter", "nvidia.com/gpu.deploy.device-plugin")
 VOLUMES = {volume["name"]: volume for volume in POD["volumes"]}
 
 NEEDS_ROOT = pytest.mark.skipif(
@@ -36,8 +39,28 @@ def test_it_runs_on_every_gpu_node_whatever_is_wrong_with_the_node() -> None:
     terms = POD["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     labels = {expression["key"] for term in terms for expression in term["matchExpressions"]}
     assert labels >= {"nvidia.com/gpu.present", "cloud.google.com/gke-accelerator"}
-    assert all(len(term["matchExpressions"]) == 1 for term in terms), "any of them is enough"
+    others = [[e for e in term["matchExpressions"] if e["key"] not in PAUSED_BY] for term in terms]
+    assert all(len(expressions) == 1 for expressions in others), "any of them is enough"
     assert DAEMON["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%"}
+
+
+@pytest.mark.parametrize(
+    ("label", "runs"),
+    [
+        (None, True),
+        ("true", True),
+        ("paused-for-driver-upgrade", False),
+        ("paused-for-mig-change", False),
+    ],
+)
+@pytest.mark.parametrize("known_by", ["nvidia.com/gpu.present", "nvidia.com/gpu.count", "k8s.amazonaws.com/accelerator"])
+@pytest.mark.parametrize("client", PAUSED_BY)
+def test_it_leaves_a_node_whose_driver_is_changed(client: str, known_by: str, label: str | None, runs: bool) -> None:
+    """Its child keeps the driver open: neither can the module be unloaded, nor MIG be switched. The rehearsal's scheduler
+    decides as Kubernetes does: a DaemonSet's pod goes from a node that its affinity leaves out."""
+    labels = {known_by: "true"} | ({} if label is None else {client: label})
+    node = {"metadata": {"name": "n", "labels": labels}}
+    assert affinity_matches({"affinity": POD["affinity"]}, node) is runs
 
 
 def test_the_driver_s_library_comes_from_the_nvidia_runtime() -> None:
