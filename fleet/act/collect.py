@@ -28,7 +28,6 @@ from fleet.ports import PortError
 T = TypeVar("T")
 
 AT_ONCE = 8
-MOST_ASKED = 200  # pods of one node that are asked one by one
 
 
 def collect(site: Site, kind: str, target: str, actor: Actor, now: Callable[[], float]) -> Facts:
@@ -116,7 +115,7 @@ def _heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Ma
 
 def _asked(site: Site, facts: Facts, pool: ThreadPoolExecutor, now: Callable[[], float]) -> Facts:
     """What has to be asked pod by pod, once it is known which: rights per namespace, dry runs, requests in flight."""
-    going = Draft(facts).going[:MOST_ASKED]
+    going = Draft(facts).going
     rights = _rights(going)
     allowed = pool.submit(site.changer.may, rights)
     answers = {pod.metadata.uid: pool.submit(_dry_run, site, pod) for pod in going}
@@ -198,7 +197,9 @@ def _owners(pods: Sequence[FullPod], controllers: Iterable[Object]) -> dict[str,
     for pod in pods:
         top = owners.ownership(pod, known.get)
         if top.kind and top.kind != "Node":
-            found[pod.metadata.uid] = Owner(top.workload, top.kind, top.name, _replicas(top.object), _ready(top.object))
+            found[pod.metadata.uid] = Owner(
+                top.workload, top.kind, top.name, _replicas(top.object), _ready(top.object), _retries(top.object)
+            )
     return found
 
 
@@ -210,6 +211,21 @@ def _ready(owner: Object | None) -> int | None:
     if isinstance(owner, Deployment | ReplicaSet | StatefulSet):
         return owner.status.ready_replicas
     return owner.status.ready if isinstance(owner, Job) else None
+
+
+def _retries(owner: Object | None) -> int | None:
+    """How many more pods of a job may fail: an evicted one has failed, unless the job's policy passes over disruptions."""
+    if not isinstance(owner, Job):
+        return None
+    spec = owner.spec
+    rules = spec.pod_failure_policy.rules if spec.pod_failure_policy else ()
+    patterns = {rule.action: {pattern.type for pattern in rule.on_pod_conditions} for rule in reversed(rules)}
+    if "DisruptionTarget" in patterns.get("Ignore", ()):
+        return None
+    if "DisruptionTarget" in patterns.get("FailJob", ()):
+        return 0
+    left = max(0, spec.backoff_limit - owner.status.failed)
+    return left if spec.backoff_limit_per_index is None else min(left, spec.backoff_limit_per_index)
 
 
 def warm_ups(pods: Iterable[FullPod], found: Mapping[str, Owner]) -> dict[str, Measure]:

@@ -79,8 +79,7 @@ class KubernetesChanges:
         return self._get(f"/api/v1/nodes/{quote(name, safe='')}", Node)
 
     def read_pods(self, node: str = "") -> tuple[FullPod, ...]:
-        selector = f"spec.nodeName={node}" if node else "spec.nodeName!="
-        return self._list("/api/v1/pods", FullPod, {"fieldSelector": selector})
+        return self._list("/api/v1/pods", FullPod, {"fieldSelector": f"spec.nodeName={node}"} if node else {})
 
     def read_pod(self, namespace: str, name: str) -> FullPod | None:
         return self._get(_pod_path(namespace, name), FullPod)

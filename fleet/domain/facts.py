@@ -4,6 +4,7 @@ Owns their shape and what can be read off them without judging: who owns a pod, 
 over it. Must not judge: `guards` does.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -25,6 +26,15 @@ SCRATCH = "vigie.dev/scratch"  # names of emptyDir volumes whose content nobody 
 TRAINING_KINDS = frozenset(
     {"PyTorchJob", "TFJob", "MPIJob", "JAXJob", "XGBoostJob", "PaddleJob", "TrainJob", "JobSet", "RayJob"}
 )
+# The pods of one job on several nodes: none goes on without the others, also where one of them holds no GPU.
+GANG = (
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "ray.io/cluster",
+    "leaderworkerset.sigs.k8s.io/name",
+)
+EMPTYING = frozenset({"drain", "maintain"})  # kinds of action that move the pods of a node
+CLOCKS_S = 2.0  # so far apart may two clocks be
 
 
 class Actor(Struct, frozen=True):
@@ -74,13 +84,15 @@ class Saved(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """The top controller of a pod. `replicas` None: it has no scale. `ready`: its Ready pods, None unknown."""
+    """The top controller of a pod. `replicas` None: it has no scale. `ready`: its Ready pods, None unknown. `retries`: so many
+    more of its pods may fail before it gives up, None any number."""
 
     key: str
     kind: str
     name: str
     replicas: int | None = None
     ready: int | None = None
+    retries: int | None = None
 
 
 class Machine(Struct, frozen=True):
@@ -106,7 +118,7 @@ class Facts(Struct, frozen=True, dict=True):
     policy: Policy
     actions_allowed: bool  # the site lets Vigie change this cluster
     nodes: tuple[Node, ...] = ()
-    pods: tuple[FullPod, ...] = ()  # bound ones, of every node
+    pods: tuple[FullPod, ...] = ()  # of every node, and those that wait for one
     owners: Mapping[str, Owner] = {}  # by pod UID; without an entry: it has no controller
     daemon_sets: frozenset[str] | None = None
     budgets: tuple[Budget, ...] | None = None
@@ -134,6 +146,13 @@ class Facts(Struct, frozen=True, dict=True):
         return tuple(pod for pod in self.pods if pod.spec.node_name == self.target)
 
     @cached_property
+    def in_namespace(self) -> Mapping[str, list[FullPod]]:
+        found: defaultdict[str, list[FullPod]] = defaultdict(list)
+        for pod in self.pods:
+            found[pod.metadata.namespace].append(pod)
+        return found
+
+    @cached_property
     def over(self) -> Mapping[str, tuple[Budget, ...]]:
         """The budgets that select each of the target's pods, by UID."""
         found = self.budgets or ()
@@ -147,7 +166,8 @@ class Facts(Struct, frozen=True, dict=True):
         return {key: self._allowance(budget) for key, budget in concerned.items()}
 
     def _allowance(self, budget: Budget) -> Allowance:
-        pods = [(pod, self._scale(pod)) for pod in self.pods if covers(budget, pod)]
+        mine = self.in_namespace.get(budget.metadata.namespace, ())
+        pods = [(pod, self._scale(pod)) for pod in mine if covers(budget, pod)]
         found = budgets.allowance(budget, pods, self.now)
         stated = budget.status.disruptions_allowed
         if budget.status.observed_generation < budget.metadata.generation or stated >= found.allowed:
@@ -179,8 +199,7 @@ def place(node: Node) -> tuple[str, str, str]:
 def serves(facts: Facts, pod: FullPod) -> bool:
     """Whether others send it requests: it says so, or a Service that is not headless selects it (peers of a training job find
     each other through a headless one)."""
-    said = pod.metadata.annotations.get(TRAINS)
-    if said:
+    if said := _said(pod):
         return said == "serving"
     if IN_FLIGHT in pod.metadata.annotations:
         return True
@@ -199,14 +218,28 @@ def selecting(facts: Facts, pod: FullPod) -> list[Service]:
 
 
 def trains(facts: Facts, pod: FullPod) -> bool:
-    """Whether work in progress would be lost with it: it says so, its kind trains, or it holds GPUs and serves nobody. When in
-    doubt it does: what nobody declared may be somebody's week."""
-    said = pod.metadata.annotations.get(TRAINS)
-    if said:
+    """Whether work in progress would be lost with it: it says so, its kind trains, it belongs to a gang, or it holds GPUs and
+    serves nobody, or is meant to end some day: a batch job is no server, whatever Service fetches its metrics. When in doubt it
+    does: what nobody declared may be somebody's week."""
+    if said := _said(pod):
         return said == "training"
     if CHECKPOINT in pod.metadata.annotations or pod.metadata.uid in facts.saved:
+        return True
+    if any(name in pod.metadata.labels for name in GANG):
         return True
     owner = facts.owners.get(pod.metadata.uid)
     if owner is not None and owner.kind in TRAINING_KINDS:
         return True
-    return gpus(pod) > 0 and not serves(facts, pod)
+    return gpus(pod) > 0 and (pod.spec.restart_policy in {"Never", "OnFailure"} or not serves(facts, pod))
+
+
+def _said(pod: FullPod) -> str:
+    """Its role in its own words, "" for any word that is none of the two: a slip of the pen is no way round a guard."""
+    said = pod.metadata.annotations.get(TRAINS, "").strip().lower()
+    return said if said in {"training", "serving"} else ""
+
+
+def saved(facts: Facts, pod: FullPod) -> Saved | None:
+    """Its newest complete checkpoint. One from the future was dated by another clock: how old it is, nobody knows."""
+    found = facts.saved.get(pod.metadata.uid)
+    return None if found is None or found.at > facts.now + CLOCKS_S else found

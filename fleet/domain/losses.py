@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from fleet.domain import draining, facts, plans
 from fleet.domain.budgets import Outlook, outlook
-from fleet.domain.capacity import finished
+from fleet.domain.capacity import finished, waiting
 from fleet.domain.draining import Options, Selection
-from fleet.domain.facts import SCRATCH, Facts, gpus, serves, trains
+from fleet.domain.facts import EMPTYING, GANG, SCRATCH, Facts, gpus, saved, serves, trains
 from fleet.domain.gpus import NA, Measure
 from fleet.domain.machines import TEAM, first
 from fleet.domain.plans import Loss, PodLoss, Scratch
@@ -27,12 +27,6 @@ DO_NOT_DISRUPT = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
-GANG = (
-    "jobset.sigs.k8s.io/jobset-name",
-    "training.kubeflow.org/job-name",
-    "ray.io/cluster",
-    "leaderworkerset.sigs.k8s.io/name",
-)
 
 
 class Draft(Struct, frozen=True, dict=True):
@@ -60,7 +54,8 @@ class Draft(Struct, frozen=True, dict=True):
 
     @cached_property
     def _placement(self) -> tuple[dict[str, str], dict[str, Counter[Unfit]]]:
-        """Every controlled pod's new node. Nodes that another action empties take nobody."""
+        """Every controlled pod's new node. Nodes that another action empties take nobody, and their pods, like those that the
+        scheduler has not looked at yet, need room as well."""
         emptied = {self.facts.target, *(other.target for other in self.facts.running)}
         by_node: dict[str, list[FullPod]] = {}
         for pod in self.facts.pods:
@@ -70,8 +65,20 @@ class Draft(Struct, frozen=True, dict=True):
             for node in self.facts.nodes
             if node.metadata.name not in emptied
         ]
-        returning = [pod for pod in self.going if comes_back(pod)]
-        return Placement(places, self.facts.claims, self.facts.storage).place_all(returning)
+        placement = Placement(places, self.facts.claims, self.facts.storage)
+        placement.place_all([pod for pod in self.facts.pods if _new(pod)])
+        for other in self.facts.running:
+            if other.kind in EMPTYING and other.target != self.facts.target:
+                placement.place_all(self._leaving(by_node.get(other.target, ())))
+        return placement.place_all([pod for pod in self.going if comes_back(pod)])
+
+    def _leaving(self, pods: Sequence[FullPod]) -> list[FullPod]:
+        """Those that another action moves, and whose replacements are not there yet."""
+        accepted = Options(empty_dir=True, unmanaged=True)
+        chosen = {
+            pod.metadata.uid for pod in draining.select(pods, self.facts.daemon_sets, accepted, self.facts.now).evict
+        }
+        return [pod for pod in pods if pod.metadata.uid in chosen and comes_back(pod) and not _followed(pod)]
 
     @property
     def placed(self) -> Mapping[str, str]:
@@ -86,13 +93,35 @@ class Draft(Struct, frozen=True, dict=True):
         return outlook(self.going, self.facts.over, self.facts.allowances, self.placed.keys())
 
     @cached_property
+    def staying(self) -> tuple[FullPod, ...]:
+        """The pods that no drain moves, and that a reboot ends all the same."""
+        return tuple(pod for pod in self.facts.target_pods if pod.metadata.uid in self.selection.stay)
+
+    @cached_property
     def loss(self) -> Loss:
-        return _total(tuple(_pod_loss(self, pod) for pod in self._shown()))
+        return _total(tuple(_pod_loss(self, pod) for pod in self._shown()), _gpu_hours(self))
 
     def _shown(self) -> Sequence[FullPod]:
         """Those that go in their order, then those that stay."""
         gone = {pod.metadata.uid for pod in self.going}
         return (*self.going, *(pod for pod in self.facts.target_pods if pod.metadata.uid not in gone))
+
+
+def _new(pod: FullPod) -> bool:
+    """Whether the scheduler has still to look for a node for it. What it found none for takes no room."""
+    tried = any(
+        c.type == "PodScheduled" and c.reason in {"Unschedulable", "SchedulingGated"} for c in pod.status.conditions
+    )
+    return waiting(pod) and not tried
+
+
+def _followed(pod: FullPod) -> bool:
+    """A ReplicaSet makes the next pod as soon as one is going."""
+    return (
+        pod.metadata.deletion_timestamp is not None
+        and pod.controller is not None
+        and pod.controller.kind == "ReplicaSet"
+    )
 
 
 def comes_back(pod: FullPod) -> bool:
@@ -113,7 +142,7 @@ def _turn(known: Facts, pod: FullPod) -> int:
 def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
     known, uid = draft.facts, pod.metadata.uid
     owner, stays = known.owners.get(uid), draft.selection.stay.get(uid) or draft.selection.blockers.get(uid)
-    saved = known.saved.get(uid)
+    newest = saved(known, pod)
     training, done = trains(known, pod), finished(pod)
     over = known.over.get(uid, ())
     allowances = [known.allowances[budget.key] for budget in over]
@@ -128,7 +157,7 @@ def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
         gpus=gpus(pod),
         training=training,
         serving=serves(known, pod),
-        work_s=NA if done or not training or stays else _work_s(known, uid),
+        work_s=NA if done or not training or stays else _work_s(known, pod),
         steps=NA if done or not training or stays else None,
         requests=_requests(known, pod) if not (done or stays) else NA,
         warm_up_s=known.warm_up_s.get(owner.key) if owner and serves(known, pod) else NA,
@@ -142,13 +171,13 @@ def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
         comes_back_on=draft.placed.get(uid, ""),
         evicted=stays is None,
         stays_because=stays.value if stays else "",
-        saved_at=saved.at if saved else None,
+        saved_at=newest.at if newest else None,
     )
 
 
-def _work_s(known: Facts, uid: str) -> Measure:
-    saved = known.saved.get(uid)
-    return None if saved is None else max(0.0, known.now - saved.at)
+def _work_s(known: Facts, pod: FullPod) -> Measure:
+    newest = saved(known, pod)
+    return None if newest is None else max(0.0, known.now - newest.at)
 
 
 def _requests(known: Facts, pod: FullPod) -> Measure:
@@ -163,11 +192,11 @@ def _scratch(known: Facts, pod: FullPod) -> tuple[Scratch, ...]:
         Scratch(
             volume.name,
             known.scratch_bytes.get(f"{pod.metadata.uid}/{volume.name}"),
-            in_memory=volume.empty_dir.get("medium") == "Memory",
+            in_memory=(volume.empty_dir or {}).get("medium") == "Memory",
             declared="*" in declared or volume.name in declared,
         )
         for volume in pod.spec.volumes
-        if volume.empty_dir is not None
+        if volume.empty_dir is not None or volume.ephemeral is not None  # a claim that is made and deleted with its pod
     )
 
 
@@ -191,12 +220,8 @@ def gang(known: Facts, pod: FullPod) -> list[FullPod]:
     together = owner is not None and owner.kind in {*facts.TRAINING_KINDS, "StatefulSet"}
     mine = {name: pod.metadata.labels[name] for name in GANG if name in pod.metadata.labels} if not together else {}
     found = []
-    for other in known.pods:
-        if (
-            other.metadata.uid == pod.metadata.uid
-            or other.metadata.namespace != pod.metadata.namespace
-            or finished(other)
-        ):
+    for other in known.in_namespace[pod.metadata.namespace]:
+        if other.metadata.uid == pod.metadata.uid or finished(other):
             continue
         other_owner = known.owners.get(other.metadata.uid)
         same = together and owner is not None and other_owner is not None and other_owner.key == owner.key
@@ -205,17 +230,28 @@ def gang(known: Facts, pod: FullPod) -> list[FullPod]:
     return found
 
 
-def _total(pods: tuple[PodLoss, ...]) -> Loss:
+def _gpu_hours(draft: Draft) -> Measure:
+    """Each GPU of a gang once, however many of its ranks are on the node."""
+    spent: dict[str, float] = {}
+    for pod in draft.going:
+        if finished(pod) or not trains(draft.facts, pod):
+            continue
+        work_s = _work_s(draft.facts, pod)
+        if not isinstance(work_s, int | float):
+            return None
+        for one in (pod, *gang(draft.facts, pod)):
+            uid = one.metadata.uid
+            spent[uid] = max(spent.get(uid, 0.0), work_s * gpus(one) / 3600)
+    return sum(spent.values()) if spent else NA
+
+
+def _total(pods: tuple[PodLoss, ...], gpu_hours: Measure) -> Loss:
     going = [pod for pod in pods if pod.evicted]
     scratch = [volume.used_bytes for pod in going for volume in pod.scratch]
-    hours: list[Measure] = [
-        pod.work_s * (pod.gpus + pod.gang_gpus) / 3600 if isinstance(pod.work_s, int | float) else pod.work_s
-        for pod in going
-    ]
     return Loss(
         pods=pods,
         work_s=plans.total(pod.work_s for pod in going),
-        gpu_hours=plans.total(hours),
+        gpu_hours=gpu_hours,
         requests=plans.total(pod.requests for pod in going),
         scratch_bytes=plans.total(scratch),
     )

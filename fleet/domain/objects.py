@@ -281,10 +281,27 @@ class DaemonSet(Object, frozen=True):
     status: DaemonSetStatus = DaemonSetStatus()
 
 
+class PodConditionPattern(Part, frozen=True):
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailureRule(Part, frozen=True):
+    action: str = ""
+    on_pod_conditions: tuple[PodConditionPattern, ...] = ()
+
+
+class PodFailurePolicy(Part, frozen=True):
+    rules: tuple[PodFailureRule, ...] = ()
+
+
 class JobSpec(Part, frozen=True):
     parallelism: int = 1
     completions: int | None = None
     suspend: bool = False
+    backoff_limit: int = 6
+    backoff_limit_per_index: int | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
     template: PodTemplate = PodTemplate()
 
 
@@ -292,6 +309,7 @@ class JobStatus(Part, frozen=True):
     active: int = 0
     ready: int = 0
     succeeded: int = 0
+    failed: int = 0
     conditions: tuple[Condition, ...] = ()
 
 

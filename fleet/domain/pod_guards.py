@@ -4,11 +4,12 @@ Owns one function per guard, from a draft to what it found. A guard that finds n
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fleet.domain.budgets import Course, Permission, Standing, permission
+from fleet.domain.capacity import finished
 from fleet.domain.draining import Blocker, Meaning
-from fleet.domain.facts import gpus, serves, trains
+from fleet.domain.facts import Owner, gpus, saved, serves, trains
 from fleet.domain.losses import DO_NOT_DISRUPT, Draft, comes_back, gang
 from fleet.domain.plans import Check, Facts, Outcome
 from fleet.domain.scheduling import Unfit
@@ -16,6 +17,9 @@ from fleet.domain.specs import FullPod
 
 APPROVER = "approver"
 OPERATOR = "operator"
+
+CHECKPOINT_S = 3600.0  # so much work of a job may be done once more without asking an approver
+REBOOTS = frozenset({"maintain"})
 
 
 def unmanaged(draft: Draft) -> Iterator[Check]:
@@ -26,6 +30,22 @@ def unmanaged(draft: Draft) -> Iterator[Check]:
         if alone or blocker is Blocker.DAEMON_GONE:
             reason = "daemon-gone" if blocker is Blocker.DAEMON_GONE else "unmanaged"
             yield _block("unmanaged", reason, pod, remedy="make-managed", waivable_by=APPROVER)
+    yield from _last_tries(draft)
+
+
+def _last_tries(draft: Draft) -> Iterator[Check]:
+    """An evicted pod of a Job has failed; one failure too many and the Job is given up, with everything it has done."""
+    leaving: defaultdict[str, list[FullPod]] = defaultdict(list)
+    for pod in draft.going:
+        owner = draft.facts.owners.get(pod.metadata.uid)
+        if owner is not None and owner.retries is not None and comes_back(pod):
+            leaving[owner.key].append(pod)
+    for key, pods in leaving.items():
+        retries = draft.facts.owners[pods[0].metadata.uid].retries or 0
+        if len(pods) > retries:
+            evidence: Facts = (("workload", key), ("retries", retries), ("leaving", len(pods)))
+            for pod in pods:
+                yield _block("unmanaged", "last-try", pod, evidence, remedy="ask-owner", waivable_by=APPROVER)
 
 
 def daemons_known(draft: Draft) -> Iterator[Check]:
@@ -99,16 +119,17 @@ def placement(draft: Draft) -> Iterator[Check]:
 
 def volumes(draft: Draft) -> Iterator[Check]:
     """Local volumes keep a pod to its node; a volume that one node at a time may mount makes its replacement wait."""
-    claims = draft.facts.claims
-    for pod in draft.going:
+    claims, storage = draft.facts.claims or {}, draft.facts.storage or {}
+    for pod in filter(comes_back, draft.going):
         for volume in pod.spec.volumes:
             source = volume.persistent_volume_claim
             if source is None:
                 continue
-            claim = (claims or {}).get(f"{pod.metadata.namespace}/{source.claim_name}")
+            claim = claims.get(f"{pod.metadata.namespace}/{source.claim_name}")
             evidence: Facts = (("claim", source.claim_name),)
-            if claim is None:
-                yield _warn("volumes", "claim-unknown", pod, evidence)
+            if claim is None or (claim.spec.volume_name and claim.spec.volume_name not in storage):
+                # It may be a disk of this node: what cannot be read is not elsewhere.
+                yield _block("volumes", "claim-unknown", pod, evidence, remedy="grant", waivable_by=APPROVER)
             elif Unfit.VOLUME in draft.unplaced.get(pod.metadata.uid, {}):  # whatever else keeps it off other nodes
                 yield _block("volumes", "local", pod, evidence, remedy="move-data", waivable_by=APPROVER)
             elif {"ReadWriteOnce", "ReadWriteOncePod"} & {*claim.spec.access_modes}:
@@ -117,6 +138,8 @@ def volumes(draft: Draft) -> Iterator[Check]:
 
 def capacity_of_service(draft: Draft) -> Iterator[Check]:
     """A service keeps at least one Ready pod that stays where it is."""
+    if draft.facts.services is None and any(map(comes_back, draft.going)):
+        yield Check("service", Outcome.BLOCK, "unreadable", draft.facts.target, (), "grant", APPROVER)
     leaving: defaultdict[str, list[FullPod]] = defaultdict(list)
     for pod in draft.going:
         owner = draft.facts.owners.get(pod.metadata.uid)
@@ -125,30 +148,47 @@ def capacity_of_service(draft: Draft) -> Iterator[Check]:
     for key, pods in leaving.items():
         owner = draft.facts.owners[pods[0].metadata.uid]
         evidence: Facts = (("workload", key), ("ready", owner.ready), ("leaving", len(pods)))
-        guarded = any(draft.facts.over.get(pod.metadata.uid) for pod in pods)
-        if owner.ready is None or (owner.ready - len(pods) <= 0 and not (guarded and owner.ready > 1)):
+        if owner.ready is None or (owner.ready - len(pods) <= 0 and not _one_is_kept(draft, owner, pods)):
             reason = "unknown" if owner.ready is None else "none-left"
             yield _block("service", reason, pods[0], evidence, remedy="add-replica", waivable_by=APPROVER)
         else:
             yield _warn("service", "fewer", pods[0], evidence)
 
 
+def _one_is_kept(draft: Draft, owner: Owner, pods: Sequence[FullPod]) -> bool:
+    """Whether the budget over all of them holds at least one Ready pod of this very workload until another is Ready."""
+    over = [draft.facts.over.get(pod.metadata.uid, ()) for pod in pods]
+    if owner.ready is None or owner.ready <= 1 or any(len(mine) != 1 for mine in over):
+        return False
+    found = draft.facts.allowances[over[0][0].key]
+    of_others = max(0, found.healthy - owner.ready)
+    return found.desired - of_others >= 1
+
+
 def checkpoint(draft: Draft) -> Iterator[Check]:
-    """A training pod loses what it did since its last complete checkpoint; when that is unknown, it may be everything."""
-    for pod in draft.going:
-        if not trains(draft.facts, pod) or not (comes_back(pod) or pod.controller is None):
+    """A training pod loses what it did since its last complete checkpoint; when that is unknown, it may be everything. A reboot
+    ends the pods that no drain moves as well."""
+    ending = (*draft.going, *(draft.staying if draft.facts.kind in REBOOTS else ()))
+    for pod in ending:
+        if not trains(draft.facts, pod) or finished(pod):
             continue
-        saved = draft.facts.saved.get(pod.metadata.uid)
+        newest = saved(draft.facts, pod)
         evidence: Facts = (("gpus", gpus(pod) + sum(map(gpus, gang(draft.facts, pod)))),)
-        if saved is None:
+        if newest is None:
             yield _block("checkpoint", "unknown", pod, evidence, remedy="save-first", waivable_by=APPROVER)
-        elif saved.durable is not True:
-            reason = "durability-unknown" if saved.durable is None else "dies-with-pod"
+        elif newest.durable is not True:
+            reason = "durability-unknown" if newest.durable is None else "dies-with-pod"
             yield _block("checkpoint", reason, pod, evidence, remedy="copy-checkpoint", waivable_by=APPROVER)
-        elif draft.facts.now - saved.at > 0:
-            yield _warn(
-                "checkpoint", "age", pod, (*evidence, ("age_s", draft.facts.now - saved.at), ("step", saved.step))
-            )
+        else:
+            yield from _age(pod, draft.facts.now - newest.at, (*evidence, ("step", newest.step)))
+
+
+def _age(pod: FullPod, age_s: float, evidence: Facts) -> Iterator[Check]:
+    evidence = (*evidence, ("age_s", age_s))
+    if age_s > CHECKPOINT_S:
+        yield _block("checkpoint", "age", pod, evidence, remedy="save-first", waivable_by=APPROVER)
+    elif age_s > 0:
+        yield _warn("checkpoint", "age", pod, evidence)
 
 
 def gang_members(draft: Draft) -> Iterator[Check]:
@@ -172,7 +212,7 @@ def undisturbed(draft: Draft) -> Iterator[Check]:
 
 def server_accepts(draft: Draft) -> Iterator[Check]:
     """The API server's own answer to an eviction that changes nothing. Budgets and throttling are no refusal for good."""
-    reasons = {Meaning.FORBIDDEN: "forbidden", Meaning.REJECTED: "rejected"}
+    reasons = {Meaning.FORBIDDEN: "forbidden", Meaning.REJECTED: "rejected", Meaning.TWO_BUDGETS: "two-budgets"}
     for pod in draft.going:
         answer = draft.facts.dry_runs.get(pod.metadata.uid)
         if answer is not None and answer.meaning in reasons:

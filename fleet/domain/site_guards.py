@@ -5,8 +5,9 @@ Owns one function per guard, from a draft to what it found. A guard that finds n
 
 from collections.abc import Iterator
 
+from fleet.domain import machines
 from fleet.domain.capacity import ready_status, resources, usable
-from fleet.domain.facts import place
+from fleet.domain.facts import EMPTYING, place
 from fleet.domain.losses import Draft
 from fleet.domain.objects import Node
 from fleet.domain.plans import Check, Facts, Outcome
@@ -101,7 +102,7 @@ def failure_domain(draft: Draft) -> Iterator[Check]:
     if facts.node is None:
         return
     pool, zone, rack = place(facts.node)
-    others = [other for other in facts.running if other.kind in {"drain", "maintain"} and other.target != facts.target]
+    others = [other for other in facts.running if other.kind in EMPTYING and other.target != facts.target]
     counts = (
         ("rack", rack, sum(other.rack == rack for other in others), limits.nodes_per_rack),
         ("zone", zone, sum(other.zone == zone for other in others), limits.nodes_per_zone),
@@ -116,8 +117,14 @@ def failure_domain(draft: Draft) -> Iterator[Check]:
 
 def breaker(draft: Draft) -> Iterator[Check]:
     """With a large share of the fleet out already, something is wrong that maintenance would make worse."""
-    nodes = [node for node in draft.facts.nodes if _gpus(node)]
-    out = [node for node in nodes if not usable(node) and node.metadata.name != draft.facts.target]
+    nodes = [node for node in draft.facts.nodes if _is_gpu_node(node)]
+    emptied = _emptied(draft)
+    out = [
+        node
+        for node in nodes
+        if node.metadata.name != draft.facts.target
+        and (not usable(node) or not _gpus(node) or node.metadata.name in emptied)
+    ]
     limit = draft.facts.policy.limits.unusable_share
     if nodes and (len(out) + 1) / len(nodes) > limit and len(out) > 0:
         evidence: Facts = (("out", len(out)), ("nodes", len(nodes)), ("limit_pct", round(limit * 100)))
@@ -133,8 +140,11 @@ def capacity_floor(draft: Draft) -> Iterator[Check]:
     settings = draft.facts.policy.pools.get(pool)
     if settings is None or not settings.floor_gpus:
         return
+    emptied = {draft.facts.target, *_emptied(draft)}
     left = sum(
-        _gpus(other) for other in draft.facts.nodes if other is not node and place(other)[0] == pool and usable(other)
+        _gpus(other)
+        for other in draft.facts.nodes
+        if other.metadata.name not in emptied and place(other)[0] == pool and usable(other)
     )
     if left < settings.floor_gpus:
         evidence: Facts = (("pool", pool), ("left", left), ("floor", settings.floor_gpus))
@@ -161,9 +171,24 @@ def window(draft: Draft) -> Iterator[Check]:
         yield _block(draft, "window", "closed", evidence, remedy="wait-for-window", waivable_by=APPROVER)
 
 
+def _emptied(draft: Draft) -> set[str]:
+    """Nodes that other actions empty: they may not be cordoned yet."""
+    return {other.target for other in draft.facts.running if other.kind in EMPTYING}
+
+
+def _is_gpu_node(node: Node) -> bool:
+    """Also one whose GPUs are all lost: a device plugin that is gone takes their resource with it, not the label."""
+    offered = any(resource.capacity or resource.allocatable for resource in resources(node, {}))
+    return offered or bool(machines.product_name(node.metadata.labels))
+
+
 def _gpus(node: Node) -> int:
-    """Slots that it offers."""
-    return sum(resource.allocatable for resource in resources(node, {}))
+    """GPUs that it offers. Slots of divided or shared ones are not so many GPUs; where labels do not tell how many, none."""
+    offered = resources(node, {})
+    slots, physical = sum(one.allocatable for one in offered), machines.physical(node.metadata.labels)
+    if physical is not None:
+        return min(slots, physical)
+    return sum(one.allocatable for one in offered if not (one.mig or one.shared))
 
 
 def _block(

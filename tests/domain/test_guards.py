@@ -127,7 +127,8 @@ ALONE = [
         "volumes",
         replace(
             with_pod(pod("web-1", gpus=0, spec=MOUNT), WEB, claims=CLAIM, storage=DISK),
-            nodes=(*safe().nodes, node("node-5", gpus=0, cordoned=True)),
+            nodes=(*safe().nodes, node("node-5", cordoned=True)),
+            policy=policy("[limits]\nunusable_share = 0.9\n"),
         ),
         id="a disk of this node, and another node is cordoned",
     ),
