@@ -53,6 +53,7 @@ EXPOSED: Mapping[str, Role | str] = {
     "action-stop": Role.OPERATOR,
     "gpu": Role.VIEWER,
     "availability": Role.VIEWER,
+    "cadence": Role.VIEWER,
     "workloads": Role.VIEWER,
     "waiting": Role.VIEWER,
     "search": Role.VIEWER,

@@ -7,6 +7,7 @@ spaces are no-break spaces, literally, since the tools that collect message ids 
 from django.utils.translation import gettext_noop as _
 
 from dashboard.panels.action_patterns import ACTION_PATTERNS
+from dashboard.panels.cadence_patterns import CADENCE
 from dashboard.panels.gpu_concern_patterns import OF_GPUS
 from dashboard.panels.gpu_patterns import GPU
 from dashboard.panels.guard_patterns import GUARDS
@@ -322,6 +323,7 @@ MESSAGES: Patterns = {
     **GPU,
     **PAST,
     **AVAILABILITY,
+    **CADENCE,
     **WORKLOADS,
     **WAITING,
     **WALL,

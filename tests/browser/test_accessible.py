@@ -22,6 +22,8 @@ PATHS = (
     "/c/{}/nodes/node-12/", *(f"/c/{{}}/gpus/{uuid('node-12', i)}/" for i in (0, 5, 6, 7)),
     f"/c/{{}}/gpus/{uuid('node-14', 0)}/?span=24h",
     f"/c/{{}}/gpus/{GONE}/", "/c/{}/gpus/nobody/", "/c/{}/availability/", "/c/{}/availability/?by=gpu&window=90d",
+    "/c/{}/cadence/", "/c/{}/cadence/?save_cost=3m&mtbf=24h&interval=30m+2h&horizon=40h&grace=60s",
+    "/c/{}/cadence/?save_cost=20s&write=10m&interval=5m&gpus=64", "/c/{}/cadence/?save_cost=3&gpus=x",
     "/c/{}/search/?q=gpu-0c",
     "/all/", "/account/", "/help/", "/wall/?cluster={}", "/nowhere/",
 )  # fmt: skip

@@ -35,6 +35,7 @@ TABLE = {
     "action-stop": (Role.OPERATOR, "POST", "/c/{cluster}/actions/1/stop/"),
     "gpu": (Role.VIEWER, "GET", "/c/{cluster}/gpus/GPU-01/"),
     "availability": (Role.VIEWER, "GET", "/c/{cluster}/availability/"),
+    "cadence": (Role.VIEWER, "GET", "/c/{cluster}/cadence/"),
     "workloads": (Role.VIEWER, "GET", "/c/{cluster}/workloads/"),
     "waiting": (Role.VIEWER, "GET", "/c/{cluster}/waiting/"),
     "search": (Role.VIEWER, "GET", "/c/{cluster}/search/"),
