@@ -15,6 +15,7 @@ from fleet.domain.budgets import Allowance, Scale
 from fleet.domain.capacity import effective_requests
 from fleet.domain.draining import Answer
 from fleet.domain.gpus import Measure
+from fleet.domain.labelled import Labelled
 from fleet.domain.objects import Budget, Node, Service
 from fleet.domain.policies import Policy
 from fleet.domain.specs import Claim, FullPod, Storage
@@ -146,10 +147,29 @@ class Facts(Struct, frozen=True, dict=True):
         return tuple(pod for pod in self.pods if pod.spec.node_name == self.target)
 
     @cached_property
-    def in_namespace(self) -> Mapping[str, list[FullPod]]:
+    def labelled(self) -> Labelled[FullPod]:
+        found: Labelled[FullPod] = Labelled()
+        for pod in self.pods:
+            found.add(pod.metadata.namespace, pod.metadata.labels, pod)
+        return found
+
+    @cached_property
+    def services_by_label(self) -> Mapping[tuple[str, str, str], list[Service]]:
+        """Every service that selects anything, under its namespace and the first label that it asks for."""
+        found: defaultdict[tuple[str, str, str], list[Service]] = defaultdict(list)
+        for service in self.services or ():
+            for name, value in tuple(service.spec.selector.items())[:1]:
+                found[service.metadata.namespace, name, value].append(service)
+        return found
+
+    @cached_property
+    def of_owner(self) -> Mapping[str, list[FullPod]]:
+        """The pods of each controller, by its key."""
         found: defaultdict[str, list[FullPod]] = defaultdict(list)
         for pod in self.pods:
-            found[pod.metadata.namespace].append(pod)
+            owner = self.owners.get(pod.metadata.uid)
+            if owner is not None:
+                found[owner.key].append(pod)
         return found
 
     @cached_property
@@ -166,8 +186,8 @@ class Facts(Struct, frozen=True, dict=True):
         return {key: self._allowance(budget) for key, budget in concerned.items()}
 
     def _allowance(self, budget: Budget) -> Allowance:
-        mine = self.in_namespace.get(budget.metadata.namespace, ())
-        pods = [(pod, self._scale(pod)) for pod in mine if covers(budget, pod)]
+        near = self.labelled.near(budget.spec.selector, (budget.metadata.namespace,))
+        pods = [(pod, self._scale(pod)) for pod in near if covers(budget, pod)]
         found = budgets.allowance(budget, pods, self.now)
         stated = budget.status.disruptions_allowed
         if budget.status.observed_generation < budget.metadata.generation or stated >= found.allowed:
@@ -208,12 +228,12 @@ def serves(facts: Facts, pod: FullPod) -> bool:
 
 def selecting(facts: Facts, pod: FullPod) -> list[Service]:
     """The Services that send requests to the pod."""
+    labels = pod.metadata.labels
     return [
         service
-        for service in facts.services or ()
-        if service.metadata.namespace == pod.metadata.namespace
-        and service.spec.selector
-        and service.spec.selector.items() <= pod.metadata.labels.items()
+        for label in labels.items()
+        for service in facts.services_by_label.get((pod.metadata.namespace, *label), ())
+        if service.spec.selector.items() <= labels.items()
     ]
 
 

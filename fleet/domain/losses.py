@@ -4,7 +4,7 @@ Owns the draft of a drain, on which guards and plan stand, and the loss of each 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from fleet.domain.draining import Options, Selection
 from fleet.domain.facts import EMPTYING, GANG, SCRATCH, Facts, gpus, saved, serves, trains
 from fleet.domain.gpus import NA, Measure
 from fleet.domain.machines import TEAM, first
+from fleet.domain.objects import LabelSelector
 from fleet.domain.plans import Loss, PodLoss, Scratch
 from fleet.domain.scheduling import Place, Placement, Unfit
 from fleet.domain.specs import FullPod
@@ -217,17 +218,13 @@ def gang(known: Facts, pod: FullPod) -> list[FullPod]:
     if not trains(known, pod):
         return []
     owner = known.owners.get(pod.metadata.uid)
-    together = owner is not None and owner.kind in {*facts.TRAINING_KINDS, "StatefulSet"}
-    mine = {name: pod.metadata.labels[name] for name in GANG if name in pod.metadata.labels} if not together else {}
-    found = []
-    for other in known.in_namespace[pod.metadata.namespace]:
-        if other.metadata.uid == pod.metadata.uid or finished(other):
-            continue
-        other_owner = known.owners.get(other.metadata.uid)
-        same = together and owner is not None and other_owner is not None and other_owner.key == owner.key
-        if same or (mine and mine.items() <= other.metadata.labels.items()):
-            found.append(other)
-    return found
+    if owner is not None and owner.kind in {*facts.TRAINING_KINDS, "StatefulSet"}:
+        found: Iterable[FullPod] = known.of_owner[owner.key]
+    else:
+        mine = {name: pod.metadata.labels[name] for name in GANG if name in pod.metadata.labels}
+        near = known.labelled.near(LabelSelector(mine), (pod.metadata.namespace,)) if mine else ()
+        found = (other for other in near if mine.items() <= other.metadata.labels.items())
+    return [other for other in found if other.metadata.uid != pod.metadata.uid and not finished(other)]
 
 
 def _gpu_hours(draft: Draft) -> Measure:

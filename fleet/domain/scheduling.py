@@ -8,13 +8,14 @@ Source: kube-scheduler's default plugins; sizes of pods as component-helpers/res
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
 
 from fleet.domain import objects
 from fleet.domain.budgets import selects
 from fleet.domain.capacity import finished, gpu_name, ready_status
+from fleet.domain.labelled import Labelled
 from fleet.domain.objects import LabelSelector, Requirement, Taint
 from fleet.domain.quantities import quantity
 from fleet.domain.specs import (
@@ -129,7 +130,7 @@ class Place:
         """`pods`: those bound to it; finished ones hold nothing. `degraded`: a GPU of it has trouble, so others are preferred."""
         self.node, self.degraded = node, degraded
         self.pods = [pod for pod in pods if not finished(pod)]
-        self.repelling: list[tuple[FullPod, PodTerm]] = []  # its pods that do not want some others near
+        self.ports: set[tuple[int, str]] = set()  # of the host that its pods use
         self.free: dict[str, Fraction] = {name: quantity(text) for name, text in node.status.allocatable.items()}
         for pod in self.pods:
             self._take(pod)
@@ -139,16 +140,45 @@ class Place:
         self._take(pod)
 
     def _take(self, pod: FullPod) -> None:
+        self.ports |= _host_ports(pod)
         for name, amount in requests(pod.spec).items():
             self.free[name] = self.free.get(name, Fraction(0)) - amount
-        anti = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
-        self.repelling += [(pod, term) for term in (anti.required if anti else ())]
 
     def gpus_free(self, wanted: Amounts) -> Fraction:
         return sum((self.free.get(name, Fraction(0)) for name in wanted if gpu_name(name)), Fraction(0))
 
-    def ports(self) -> set[tuple[int, str]]:
-        return {port for pod in self.pods for port in _host_ports(pod)}
+
+class _Around:
+    """The pods of all places, by what asks about them: selectors of affinity and spread, and the pods that repel others."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.places = tuple(places)
+        self.pods: Labelled[tuple[Place, FullPod]] = Labelled()
+        self._repelling: defaultdict[tuple[str, str] | None, list[tuple[Place, FullPod, PodTerm]]] = defaultdict(list)
+        for place in self.places:
+            for pod in place.pods:
+                self.add(place, pod)
+
+    def add(self, place: Place, pod: FullPod) -> None:
+        self.pods.add(pod.metadata.namespace, pod.metadata.labels, (place, pod))
+        anti = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
+        for term in anti.required if anti else ():
+            labels = term.label_selector.match_labels if term.label_selector else {}
+            self._repelling[next(iter(labels.items()), None)].append((place, pod, term))
+
+    def selected(self, term: PodTerm, owner: FullPod) -> Iterator[tuple[Place, FullPod]]:
+        """The pods that a term of `owner` selects."""
+        namespaces = None if term.namespace_selector is not None else term.namespaces or (owner.metadata.namespace,)
+        for place, other in self.pods.near(term.label_selector, namespaces):
+            if _selected(term, owner, other):
+                yield place, other
+
+    def repelling(self, pod: FullPod) -> Iterator[tuple[Place, PodTerm]]:
+        """Anti-affinity is symmetric: pods that are there already may not want this one near."""
+        for label in (*pod.metadata.labels.items(), None):
+            for place, other, term in self._repelling.get(label, ()):
+                if _selected(term, other, pod):
+                    yield place, term
 
 
 def _host_ports(pod: FullPod) -> set[tuple[int, str]]:
@@ -167,6 +197,7 @@ class Placement:
         """`places`: every node but those that are being emptied. `claims` by "namespace/name" and `storage` by name; None: not
         known, so volumes are not looked at."""
         self.places = {place.node.metadata.name: place for place in places}
+        self._around = _Around(self.places.values())
         self._claims, self._storage = claims, storage
 
     def place(self, pod: FullPod) -> str | Counter[Unfit]:
@@ -174,7 +205,7 @@ class Placement:
 
         Prefers nodes without degraded GPUs, and of those the tightest fit, which keeps large holes whole.
         """
-        seeker, wanted = _Seeker(pod, self.places.values(), self._reachable(pod)), requests(pod.spec)
+        seeker, wanted = _Seeker(pod, self._around, self._reachable(pod)), requests(pod.spec)
         refused: Counter[Unfit] = Counter()
         fitting: list[Place] = []
         for place in self.places.values():
@@ -187,6 +218,7 @@ class Placement:
             return refused
         best = min(fitting, key=lambda place: (place.degraded, place.gpus_free(wanted), place.node.metadata.name))
         best.take(pod)
+        self._around.add(best, pod)
         return best.node.metadata.name
 
     def place_all(self, pods: Sequence[FullPod]) -> tuple[dict[str, str], dict[str, Counter[Unfit]]]:
@@ -216,9 +248,9 @@ class Placement:
 class _Seeker:
     """What one pod asks of the pods around it, counted once for all nodes."""
 
-    def __init__(self, pod: FullPod, places: Iterable[Place], reachable: Sequence[NodeTerms]) -> None:
+    def __init__(self, pod: FullPod, around: _Around, reachable: Sequence[NodeTerms]) -> None:
         affinity = pod.spec.affinity or Affinity()
-        self._reachable, self._places = reachable, tuple(places)
+        self._reachable, self._around = reachable, around
         together = affinity.pod_affinity.required if affinity.pod_affinity else ()
         self._together = [self._domains(term, pod) for term in together]
         # The first pod of a group that wants to be together may go anywhere.
@@ -243,34 +275,30 @@ class _Seeker:
 
     def _domains(self, term: PodTerm, pod: FullPod) -> tuple[str, set[str]]:
         """The topology domains in which a pod runs that the term selects."""
-        found = {
-            value
-            for place in self._places
-            if (value := _topology(place.node, term.topology_key)) is not None
-            and any(_selected(term, pod, other) for other in place.pods)
-        }
-        return term.topology_key, found
+        found = {_topology(place.node, term.topology_key) for place, _ in self._around.selected(term, pod)}
+        return term.topology_key, {value for value in found if value is not None}
 
     def _repelling(self, pod: FullPod) -> Iterable[tuple[str, set[str]]]:
-        """Anti-affinity is symmetric: pods that are there already may not want this one near."""
-        for place in self._places:
-            for other, term in place.repelling:
-                value = _topology(place.node, term.topology_key)
-                if value is not None and _selected(term, other, pod):
-                    yield term.topology_key, {value}
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for place, term in self._around.repelling(pod):
+            value = _topology(place.node, term.topology_key)
+            if value is not None:
+                found[term.topology_key].add(value)
+        return found.items()
 
     def _counts(self, spread: Spread, pod: FullPod) -> defaultdict[str, int]:
         counts: defaultdict[str, int] = defaultdict(int)
-        for place in self._places:
+        domains: dict[str, str] = {}  # by node
+        for place in self._around.places:
             value = _topology(place.node, spread.topology_key)
-            if value is None or _away(pod, place.node):
-                continue
-            counts[value] += sum(
-                other.metadata.namespace == pod.metadata.namespace
-                and other.metadata.deletion_timestamp is None
-                and selects(spread.label_selector, other.metadata.labels)
-                for other in place.pods
-            )
+            if value is not None and not _away(pod, place.node):
+                domains[place.node.metadata.name] = value
+                counts[value] += 0
+        for place, other in self._around.pods.near(spread.label_selector, (pod.metadata.namespace,)):
+            value = domains.get(place.node.metadata.name)
+            alive = other.metadata.deletion_timestamp is None
+            if value is not None and alive and selects(spread.label_selector, other.metadata.labels):
+                counts[value] += 1
         return counts
 
 
@@ -312,7 +340,7 @@ def _away(pod: FullPod, node: objects.Node) -> bool:
 
 
 def _full(pod: FullPod, wanted: Amounts, place: Place) -> Unfit | None:
-    if _host_ports(pod) & place.ports():
+    if _host_ports(pod) & place.ports:
         return Unfit.HOST_PORT
     if "pods" in place.free and len(place.pods) + 1 > place.free["pods"]:
         return Unfit.TOO_MANY_PODS
