@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from dashboard import access, celery, rights
 from dashboard.pages import page
-from dashboard.panels import buttons, checks, ends, lanes, losses, measures, plan, steps, trail
+from dashboard.panels import buttons, checks, ends, lanes, losses, plan, steps, trail
 from dashboard.panels.words import Text, say
 from fleet import act, wiring
 from fleet.act import Actor, Refused
@@ -165,9 +165,10 @@ def _shown(
 ) -> HttpResponse:
     now, made = time.time(), act.plan_of(found)
     phase = _phase(found)
+    name = phase.split(":")[0]
     context: dict[str, Any] = {
         "here": "actions",
-        "follows": phase.split(":")[0],
+        "follows": name != "done",
         "phase": phase,
         "action": found,
         "kind": ACTIONS[found.kind],
@@ -180,7 +181,7 @@ def _shown(
     else:
         context |= _going(found, made, now)
     part = request.GET.get("part") == "live"
-    template = f"vigie/{context['follows']}.html" if part else f"{context['follows']}.html"
+    template = f"vigie/{name}.html" if part else f"{name}.html"
     return page(request, template, found.cluster, context, status=_status(refused))
 
 
@@ -199,7 +200,7 @@ def _proposed(request: HttpRequest, found: Action, made: Plan, now: float) -> di
         "left_s": left_s,
         "until": int(found.expires_at),
         "lives_s": int(LIVES_S),
-        "left": measures.duration(left_s),
+        "left": say("age.min-s", n=left_s // 60, s=left_s % 60),
         "read_at": made.read_at,
         "figures": losses.figures(made.loss),
         "hours": losses.hours(made.loss),
@@ -251,7 +252,7 @@ def _going(found: Action, made: Plan, now: float) -> dict[str, Any]:
     return {
         "title": ends.headline(found),
         "tag": ends.tag(found.state) if found.state in ENDED else lanes.tag(found, rows),
-        "sentence": ends.sentence(found, stages, rows),
+        "sentences": ends.sentences(found, stages, rows),
         "empties": ACTIONS[found.kind].empties and bool(rows),
         "progress": lanes.progress(stages, rows, made, now),
         "axis": lanes.axis(found, now),

@@ -88,6 +88,7 @@ def check_line(check: dict[str, Any]) -> str:
     parts = [marks[check["outcome"]], check["guard"], check.get("subject", ""), check.get("reason", "")]
     line = "  " + "  ".join(part for part in parts if part) + (f"  ({told})" if told else "")
     if check["outcome"] == "block":
-        lift = f"; {check['waivable_by']} may lift it: --waive '{check['key']}=WHY'" if check.get("waivable_by") else ""
-        line += f"\n           to make it safe: {check['remedy']}{lift}"
+        line += f"\n           {check['sentence']}"
+        if check.get("waivable_by"):
+            line += f"\n           {check['waivable_by']} may lift it: --waive '{check['key']}=WHY'"
     return line

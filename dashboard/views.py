@@ -22,6 +22,7 @@ from dashboard.panels import clusters as clusters_panel
 from dashboard.panels import fleet as fleet_panel
 from dashboard.panels import gpus as gpus_panel
 from dashboard.panels import help as help_panel
+from dashboard.panels import help_actions as help_actions_panel
 from dashboard.panels import help_gpus as help_gpus_panel
 from dashboard.panels import node as node_panel
 from dashboard.panels import records as records_panel
@@ -264,4 +265,9 @@ def _cluster(name: str) -> dict[str, Any]:
 
 
 def help_page(request: HttpRequest) -> HttpResponse:
-    return page(request, "help.html", "", {"sections": (*help_panel.sections(), *help_gpus_panel.sections())})
+    return page(
+        request,
+        "help.html",
+        "",
+        {"sections": (*help_panel.sections(), *help_actions_panel.sections(), *help_gpus_panel.sections())},
+    )

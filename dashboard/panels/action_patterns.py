@@ -70,7 +70,7 @@ STATES: Patterns = {
     "act.verdict.second": _("Confirmed by one person"),
     "act.verdict.unlost": _("Nothing that is known would be lost."),
     "act.verdict.unknown": _("What would be lost is not known in full."),
-    "act.verdict.lost": _("{lost} would be lost."),
+    "act.verdict.lost": _("At stake: {lost}."),
     "act.verdict.nothing": _("No pod has to go."),
     "act.verdict.too-old": _("The cluster has moved on since. Compute it again to see what is true now."),
     "act.verdict.waits": _("It runs when an approver who is not {by} agrees."),
@@ -231,6 +231,9 @@ ENDS: Patterns = {
     "act.end.failed.frozen": _("A freeze of the site’s policy began before it was done."),
     "act.end.failed.pods-refused": _("Some pods may not go: {refused}."),
     "act.end.failed.new-pods": _("New pods came that nobody has planned for: {new}."),
+    "act.end.failed.foreign": _("Somebody else has cordoned the node since it was confirmed."),
+    "act.end.failed.read-only": _("Vigie may not change this cluster any more: VIGIE_ACTIONS does not name it."),
+    "act.end.failed.workload-failed": _("Some workloads have not come back: {lost}."),
     "act.end.failed.cluster-refuses": _("The cluster refuses: {message}"),
     "act.end.stopped.stopped": _("{by} has stopped it."),
     "act.end.refused.withdrawn": _("Somebody has withdrawn it before it was confirmed. Nothing has happened."),
@@ -238,6 +241,8 @@ ENDS: Patterns = {
     "act.end.expired.not-begun": _("No worker has begun it in time. Nothing has happened."),
     "act.left.cordoned": _("The node stays cordoned."),
     "act.left.foreign": _("The node stays cordoned by somebody else."),
+    "act.left.reboot-withdrawn": _("The request for a reboot was taken back."),
+    "act.left.reboot-may-come": _("A reboot may still come: the request could not be taken back."),
     "act.left.going": ngettext(
         "{n} pod that was asked to go goes on by itself.", "{n} pods that were asked to go go on by themselves."
     ),
@@ -246,9 +251,10 @@ ENDS: Patterns = {
     "act.lost.evicted": ngettext("{n} pod evicted", "{n} pods evicted"),
     "act.lost.slowest": _("slowest back after {back_s}"),
     "act.planned.light": _("nothing"),
-    "act.planned.work": _("training {work}"),
-    "act.planned.requests": _("requests {requests}"),
-    "act.planned.scratch": _("emptyDir {scratch}"),
+    "act.planned.work": _("{work} of training"),
+    "act.planned.requests": ngettext("{n} request in flight", "{n} requests in flight"),
+    "act.planned.scratch": _("{scratch} in emptyDir"),
+    "act.planned.unknown": _("part of it unknown"),
 }
 
 LOG: Patterns = {
@@ -296,6 +302,25 @@ REFUSALS: Patterns = {
     "act.no.no-waiver-reason": _("A waiver needs a reason: say why each check may be lifted."),
 }
 
+HELP_NOTES: Patterns = {
+    "help.note.role": _("What a pod is"),
+    "help.means.note.role": _("training or serving, where neither its kind nor a Service tells"),
+    "help.note.checkpoint": _("Where it saves"),
+    "help.means.note.checkpoint": _("a pod that names this trains"),
+    "help.note.in-flight": _("Requests in flight"),
+    "help.means.note.in-flight": _("port/path#metric of the pod; vLLM, TGI and Triton are known without it"),
+    "help.note.scratch": _("Scratch"),
+    "help.means.note.scratch": _("names of emptyDir volumes that nobody misses, or *"),
+    "help.note.undisturbed": _("Not to be disturbed"),
+    "help.means.note.undisturbed": _("blocks until its team agrees"),
+    "help.note.cordoned": _("Our cordon"),
+    "help.means.note.cordoned": _(
+        "the action, its reason and since when: only such a cordon is lifted by Vigie itself"
+    ),
+    "help.note.reboot": _("Reboot wanted"),
+    "help.means.note.reboot": _("the action that waits for a reboot by whoever owns the machines"),
+}
+
 CHAIN: Patterns = {
     "act.chain.length": ngettext("{n} entry in the audit", "{n} entries in the audit"),
     "act.chain.changed": _("Its content is not what was sealed."),
@@ -327,4 +352,5 @@ ACTION_PATTERNS: Patterns = {
     **REFUSALS,
     **OFF,
     **CHAIN,
+    **HELP_NOTES,
 }

@@ -68,13 +68,9 @@ def tag(state: str) -> tuple[str, str, Text]:
     return level, glyph, say(f"act.state.{state}")
 
 
-def sentence(action: Any, steps: Sequence[Any], rows: Sequence[Any]) -> Text:
+def sentences(action: Any, steps: Sequence[Any], rows: Sequence[Any]) -> list[Text]:
     """Why it ended so, and in which condition it leaves the node."""
-    return _joined((why(action), *_left(action, steps, rows), _took(action)))
-
-
-def _joined(parts: Iterable[Text]) -> Text:
-    return tuple(part for part in parts if part)
+    return [part for part in (why(action), *_left(action, steps, rows), _took(action)) if part]
 
 
 def why(action: Any) -> Text:
@@ -91,6 +87,7 @@ def why(action: Any) -> Text:
         message=str(found.get("message", "")),
         refused=", ".join(found.get("refused", ())),
         new=", ".join(found.get("new", ())),
+        lost=", ".join(found.get("lost", ())),
     )
 
 
@@ -103,6 +100,8 @@ def _left(action: Any, steps: Sequence[Any], rows: Sequence[Any]) -> tuple[Text,
     cordoned = done.get(StepKind.CORDON)
     if cordoned is not None and StepKind.UNCORDON not in done and action.outcome.get("why") != "uncordoned":
         told.append(say("act.left.foreign" if cordoned.evidence.get("foreign") else "act.left.cordoned"))
+    if (withdrawn := action.outcome.get("reboot_withdrawn")) is not None:
+        told.append(say("act.left.reboot-withdrawn" if withdrawn else "act.left.reboot-may-come"))
     going = sum(row.state in GOING for row in rows)
     return (*told, say("act.left.going", n=going)) if going else tuple(told)
 
@@ -196,7 +195,7 @@ def cost(action: Any) -> tuple[Text, Text]:
         return say("act.planned.light"), ""
     planned = losses.lost(_loss(action.plan["loss"]))
     unknown = None in (action.plan["loss"].get(name, 0) for name in ("work_s", "requests", "scratch_bytes"))
-    told: Text = (planned, say("act.verdict.unknown")) if unknown else planned
+    told: Text = (planned, say("act.planned.unknown")) if unknown else planned
     evicted = found.get("evicted")
     if evicted is None:
         return told or say("act.planned.light"), ""

@@ -130,6 +130,8 @@ PODS: Patterns = {
     "guard.service.none-left.why": _("Ready now: {ready}; on this node: {leaving}."),
     "guard.service.unknown": _("How many pods of {workload} are Ready is unknown"),
     "guard.service.unknown.why": _("On this node: {leaving}."),
+    "guard.service.unreadable": _("Vigie may not read Services"),
+    "guard.service.unreadable.why": _("What serves requests, and with how many pods, is unknown."),
     "guard.service.fewer": _("{workload} has fewer pods for a while"),
     "guard.service.fewer.why": _("Ready now: {ready}; on this node: {leaving}."),
     "guard.requests": _("No request would be cut off"),
@@ -146,6 +148,8 @@ PODS: Patterns = {
     "guard.server": _("The API server would accept every eviction"),
     "guard.server.forbidden": _("The API server forbids to evict {subject}"),
     "guard.server.forbidden.why": _("It says: {message}"),
+    "guard.server.two-budgets": _("The API server finds {subject} under two disruption budgets"),
+    "guard.server.two-budgets.why": _("It says: {message}"),
     "guard.server.rejected": _("The API server will not evict {subject}"),
     "guard.server.rejected.why": _("It says: {message}"),
     # Why nodes take no pod: each with how many nodes there are

@@ -218,8 +218,8 @@ def eta(steps: Sequence[Any], rows: Sequence[Any], plan: Plan, now: float) -> Te
         return say("act.eta.held")
     if step.kind in {StepKind.REBOOT, StepKind.VERIFY} and step.deadline_at is not None:
         return say("act.eta.by", deadline_at=Clock(step.deadline_at))
-    if step.kind not in {StepKind.DRAIN, StepKind.PROVE} or any(one.kind == StepKind.REBOOT for one in steps):
-        return say("act.eta.unknown")
+    if any(one.kind == StepKind.REBOOT for one in steps):
+        return say("act.eta.unknown")  # how long the machine takes is nobody's to say
     pods = {pod.uid: pod for pod in plan.loss.pods}
     left = [_left_s(row, pods[row.uid], now) for row in rows if row.replaced_at is None]
     known_s = [part for part in left if part is not None]

@@ -3,7 +3,7 @@
 Owns which fact stands in which column. Three values: a number, nothing of that kind, unknown, which is a word and never 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dashboard.panels import measures
@@ -68,11 +68,10 @@ def _sum(measure: Measure, told: Value) -> tuple[Value, bool]:
 
 
 def hours(loss: Loss) -> Text:
-    """GPU-hours of training, where there is any; unknown is a word."""
-    if loss.gpu_hours in {NA, 0}:
+    """GPU-hours of training, where they are known and not none."""
+    if not known(loss.gpu_hours) or not loss.gpu_hours:
         return ""
-    told: Value = measures.decimal(float(loss.gpu_hours)) if known(loss.gpu_hours) else None
-    return say("act.loss.gpu-hours", hours=told)
+    return say("act.loss.gpu-hours", hours=measures.decimal(float(loss.gpu_hours)))
 
 
 def level(loss: Loss) -> str:
@@ -86,17 +85,17 @@ def unknown(loss: Loss) -> bool:
 
 
 def lost(loss: Loss) -> Text:
-    """What is known to be lost, in a few words."""
-    return tuple(say(f"act.planned.{name}", **{name: told}) for name, told in _known(loss))
+    """What is known to be at stake, in a few words."""
+    return tuple(_known(loss))
 
 
-def _known(loss: Loss) -> Iterable[tuple[str, Text]]:
+def _known(loss: Loss) -> Iterator[Text]:
     if known(loss.work_s) and loss.work_s:
-        yield "work", measures.duration(loss.work_s) or ""
+        yield say("act.planned.work", work=measures.duration(loss.work_s))
     if known(loss.requests) and loss.requests:
-        yield "requests", str(round(loss.requests))
+        yield say("act.planned.requests", n=round(loss.requests))
     if known(loss.scratch_bytes) and loss.scratch_bytes:
-        yield "scratch", measures.size(loss.scratch_bytes) or ""
+        yield say("act.planned.scratch", scratch=measures.size(loss.scratch_bytes))
 
 
 def lines(loss: Loss) -> list[Line]:

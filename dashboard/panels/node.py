@@ -233,6 +233,7 @@ def _condition(c: Condition) -> Row:
 
 
 CORDONED, CORDON_REASON = "vigie.dev/cordoned-by", "vigie.dev/cordon-reason"
+OURS = ("", "vigie")  # field managers: who else had hands on the cordon made it theirs, whatever our note says
 
 
 def cordon(node: NodeRow, labels: LabelsRow) -> Text:
@@ -241,7 +242,7 @@ def cordon(node: NodeRow, labels: LabelsRow) -> Text:
         return ""
     notes = dict(labels.annotations)
     at: Text | Clock = say("node.cordon.unknown-time") if node.cordoned_at is None else Clock(node.cordoned_at)
-    if notes.get(CORDONED):
+    if notes.get(CORDONED) and node.cordoned_by in OURS:
         return say("node.cordon.ours", action=notes[CORDONED], at=at, reason=notes.get(CORDON_REASON) or None)
     return say("node.cordon.foreign", by=node.cordoned_by or None, at=at)
 

@@ -41,6 +41,7 @@ TIMES: Patterns = {
     "age.s": _("{n} s"),
     "age.min": _("{n} min"),
     "age.h": _("{n} h {min} min"),
+    "age.min-s": _("{n} min {s} s"),
     "age.d": _("{n} d"),
     "clock.day": _("{day} {month} {time}"),
     "clock.year": _("{day} {month} {year}"),

@@ -20,7 +20,7 @@ class Verdict:
     level: str
     glyph: str
     title: Text
-    text: Text = ""
+    texts: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Coming:
     kind: str
     title: Text
     text: Text
+    limit: Text
 
 
 def title(action: Any) -> Text:
@@ -39,11 +40,11 @@ def title(action: Any) -> Text:
 def verdict(action: Any, plan: Plan, found: Findings, *, expired: bool) -> Verdict:
     """Of a proposal: what was found, unless it is too old or somebody has confirmed it already."""
     if expired:
-        return Verdict("off", "i-clock", say("act.verdict.expired"), say("act.verdict.too-old"))
+        return Verdict("off", "i-clock", say("act.verdict.expired"), (say("act.verdict.too-old"),))
     if action.confirmed_by:
-        return Verdict("warn", "s-wait", say("act.verdict.second"), say("act.verdict.waits", by=action.confirmed_by))
+        return Verdict("warn", "s-wait", say("act.verdict.second"), (say("act.verdict.waits", by=action.confirmed_by),))
     if found.blocks:
-        return Verdict("bad", "s-bad", say("act.verdict.blocked"), found.blocks[0].title)
+        return Verdict("bad", "s-bad", say("act.verdict.blocked"), (found.blocks[0].title,))
     text = _cost(plan)
     if found.warnings:
         warnings = say("act.tag.warnings", n=len(found.warnings))
@@ -51,14 +52,13 @@ def verdict(action: Any, plan: Plan, found: Findings, *, expired: bool) -> Verdi
     return Verdict("ok", "s-ok", say("act.verdict.safe"), text)
 
 
-def _cost(plan: Plan) -> Text:
+def _cost(plan: Plan) -> tuple[Text, ...]:
     if not any(pod.evicted for pod in plan.loss.pods):
-        return say("act.verdict.nothing")
-    known = losses.lost(plan.loss)
-    unknown = say("act.verdict.unknown") if losses.unknown(plan.loss) else ""
-    if known:
-        return say("act.verdict.lost", lost=known), unknown
-    return unknown or say("act.verdict.unlost")
+        return (say("act.verdict.nothing"),)
+    lost = losses.lost(plan.loss)
+    known = (say("act.verdict.lost", lost=lost),) if lost else ()
+    unknown = (say("act.verdict.unknown"),) if losses.unknown(plan.loss) else ()
+    return (*known, *unknown) or (say("act.verdict.unlost"),)
 
 
 def tag(action: Any, found: Findings, *, expired: bool) -> tuple[str, str, Text]:
@@ -81,9 +81,8 @@ def _coming(step: Step) -> Coming:
     text = say(f"act.will.{step.kind}", n=int(pods) if isinstance(pods, int | float) else 0)
     limit = measures.duration(step.deadline_s) if step.deadline_s else None
     slow = step.kind not in {StepKind.CORDON, StepKind.UNCORDON}
-    return Coming(
-        step.kind, say(f"act.step.{step.kind}"), (text, say("act.step.at-most", deadline_s=limit) if slow else "")
-    )
+    at_most = say("act.step.at-most", deadline_s=limit) if slow else ""
+    return Coming(step.kind, say(f"act.step.{step.kind}"), text, at_most)
 
 
 def commands(plan: Plan) -> Sequence[tuple[bool, str]]:

@@ -2,6 +2,7 @@
  * How long a plan is still valid. It ticks here; the server decides.
  */
 import { own } from "./follow.js";
+import { say } from "./words.js";
 
 /**
  * @param {HTMLElement} root
@@ -14,7 +15,7 @@ export function expiry(root, { words, now }) {
 
   function tick() {
     const seconds = Math.max(0, Math.floor(until - now()));
-    if (left !== null) left.textContent = words.age(seconds);
+    if (left !== null) left.textContent = words.plain(say("age.min-s", { n: Math.floor(seconds / 60), s: seconds % 60 }), 0);
     if (bar !== null) bar.value = seconds;
     if (seconds > 0) return;
     clearInterval(timer);

@@ -6,12 +6,13 @@
 /** @param {HTMLElement} body */
 export function guard(body) {
   body.addEventListener("click", (event) => {
-    const at = event.target instanceof Element ? event.target.closest("[aria-disabled=true], [data-dialog]") : null;
+    const at = event.target instanceof Element ? event.target.closest("[aria-disabled=true], [data-dialog], [data-close]") : null;
     if (!(at instanceof HTMLElement)) return;
     if (at.ariaDisabled === "true") {
       event.preventDefault();
       return;
     }
+    if (at.hasAttribute("data-close")) at.closest("dialog")?.close();
     const dialog = document.getElementById(at.dataset["dialog"] ?? "");
     if (!(dialog instanceof HTMLDialogElement) || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

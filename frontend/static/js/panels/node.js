@@ -230,7 +230,7 @@ export function cordon(node, labels) {
   const notes = Object.fromEntries(labels?.annotations ?? []);
   const at = node.cordoned_at === null ? say("node.cordon.unknown-time") : { clock: node.cordoned_at };
   const action = notes["vigie.dev/cordoned-by"];
-  if (action) return say("node.cordon.ours", { action, at, reason: notes["vigie.dev/cordon-reason"] || null });
+  if (action && ["", "vigie"].includes(node.cordoned_by)) return say("node.cordon.ours", { action, at, reason: notes["vigie.dev/cordon-reason"] || null });
   return say("node.cordon.foreign", { by: node.cordoned_by || null, at });
 }
 
