@@ -192,19 +192,21 @@ def node(place: Place, rng: random.Random, ready_since: float, beat: float) -> O
                 {"type": "Hostname", "address": place.name},
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": _node_info(rng),
+            "nodeInfo": _node_info(rng, beat),
         },
     }
 
 
-def _node_info(rng: random.Random) -> Object:
-    def identity() -> str:
-        return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+def _node_info(rng: random.Random, beat: float) -> Object:
+    """The same machine in every rehearsal, but not the same boot: what a driver said in the last one is over."""
+
+    def identity(mask: int = 0) -> str:
+        return str(uuid.UUID(int=rng.getrandbits(128) ^ mask, version=4))
 
     return {
         "machineID": identity().replace("-", ""),
         "systemUUID": identity(),
-        "bootID": identity(),
+        "bootID": identity(int(beat * 1000)),
         "kernelVersion": "6.8.0-57-generic",
         "osImage": "Ubuntu 24.04.2 LTS",
         "containerRuntimeVersion": "containerd://2.0.5",

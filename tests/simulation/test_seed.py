@@ -135,6 +135,20 @@ def test_the_same_seed_gives_the_same_fleet_and_another_seed_another() -> None:
     assert names(planted(7)) != names(planted(8))
 
 
+def test_machines_have_booted_anew_with_every_rehearsal() -> None:
+    """Whoever remembers a fault of the last one would show it for ever: only a reboot ends it."""
+
+    def machines(began_at: float) -> list[tuple[str, str]]:
+        made = Store(ManualClock(began_at), seed=7)
+        Seed(made, 7).plant(3)
+        told = [n["status"]["nodeInfo"] for n in made.list("nodes")]
+        return [(info["machineID"], info["bootID"]) for info in told]
+
+    first, second = machines(1_000_000.0), machines(1_000_060.0)
+    assert [machine for machine, _ in first] == [machine for machine, _ in second]
+    assert not {boot for _, boot in first} & {boot for _, boot in second}
+
+
 @pytest.mark.parametrize("nodes", [1, 5, 16, 24, 50])
 def test_any_number_of_nodes_makes_a_sound_fleet(nodes: int) -> None:
     store = planted(nodes=nodes)
