@@ -48,12 +48,8 @@ OF_GPUS: Patterns = {
         "{n} GPU of {node} is used by no pod’s process", "{n} GPUs of {node} are used by no pod’s processes"
     ),
     "attention.gpu-idle-held": ngettext("{n} GPU of {node} is held idle", "{n} GPUs of {node} are held idle"),
-    "attention.rack-event": ngettext(
-        "Heat or power slows {n} node of rack {name}", "Heat or power slows {n} nodes of rack {name}"
-    ),
-    "attention.zone-event": ngettext(
-        "Heat or power slows {n} node of zone {name}", "Heat or power slows {n} nodes of zone {name}"
-    ),
+    "attention.rack-event": ngettext("Rack {name} slows {n} node", "Rack {name} slows {n} nodes"),
+    "attention.zone-event": ngettext("Zone {name} slows {n} node", "Zone {name} slows {n} nodes"),
     "attention.driver-hung": _("The driver of {node} hangs"),
     "attention.driver-mismatch": _("Driver and library of {node} differ"),
     "attention.driver-missing": _("The driver of {node} cannot be used"),

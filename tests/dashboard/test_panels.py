@@ -407,9 +407,9 @@ def test_a_rack_and_a_zone_are_called_by_their_names():
         ("rule", "throttle-power-brake"),
     )
     with translation.override("en"):
-        for place, title in (("rack/eu-1/B03", "7 nodes of rack B03"), ("zone/eu-1", "7 nodes of zone eu-1")):
+        for place, title in (("rack/eu-1/B03", "Rack B03"), ("zone/eu-1", "Zone eu-1")):
             entry = attention.entry("k", AttentionRow(Concern.RACK_EVENT, "warn", 9, place, facts=facts))
-            assert words.plain(entry.title, NOW) == f"Heat or power slows {title}"
+            assert words.plain(entry.title, NOW) == f"{title} slows 7 nodes"
             assert words.plain(entry.evidence, NOW).startswith(
                 "Slowed down by the power brake: 9 GPUs, on n1, n2 and 5 more. Look at"
             )
