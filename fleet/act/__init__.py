@@ -44,7 +44,8 @@ class Refused(Exception):  # noqa: N818 -- it is an answer, not an accident
 
     def __init__(self, why: str, checks: Iterable[Check] = (), **facts: Any) -> None:
         super().__init__(why)
-        self.why, self.checks, self.facts = why, tuple(checks), facts
+        self.why, self.facts = why, facts
+        self.checks = msgspec.convert(quoted(msgspec.to_builtins(tuple(checks))), tuple[Check, ...])
 
 
 def propose(site: Site, kind: str, target: str, reason: str, actor: Actor, now: Clock = time.time) -> Action:

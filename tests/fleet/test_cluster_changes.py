@@ -90,3 +90,10 @@ def test_a_pod_answers_through_the_proxy(changes):
     with pytest.raises(PortError) as missing:
         changes.get_from_pod(pod.metadata.namespace, "nobody", port, "/metrics")
     assert missing.value.status == 404
+
+
+@pytest.mark.parametrize("path", ["/../../../other/pods/theirs:80/proxy/stop", "/a/%2e%2E/b", "/./x", "/..", "/..?q"])
+def test_a_path_that_a_pod_declares_does_not_lead_out_of_it(changes, path):
+    with pytest.raises(PortError) as refused:
+        changes.get_from_pod("inference", "nobody", 8000, path)
+    assert refused.value.reason == "path"

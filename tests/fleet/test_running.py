@@ -451,3 +451,11 @@ def test_a_job_that_the_eviction_has_ended_is_no_success(site):
     until(site, action)
     assert (action.state, action.outcome["why"]) == (ActionState.FAILED, "workload-failed")
     assert LaneState.REPLACED not in lanes(action)
+
+
+def test_a_refusal_prints_nothing_that_acts_on_a_terminal(site):
+    action = act.propose(site, "drain", TARGET, "because", OLGA, site.now)
+    site.changer.evict = lambda *_args, **_more: Reply(403, "Forbidden", "no\x1b[2J\x00 way")
+    with pytest.raises(Refused) as refused:
+        act.confirm(site, action, action.digest, TARGET, {}, OLGA, site.now)
+    assert [dict(check.evidence)["message"] for check in refused.value.checks] == ["no[2J way"]
