@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,43 +64,42 @@ class Slot:
 
     api: httpx.Client
     node: str
-    free: str  # the node's cells while it is free
     pod: str = ""
-
-    @property
-    def busy(self) -> str:
-        return self.free.replace("f", "b", 1)
 
     def flip(self) -> "Flip":
         """Give it to a pod that is bound to the node from its beginning, or take it back, at once."""
         before = time.time()
         if self.pod:
-            deletion = {"gracePeriodSeconds": 0}
-            where = path("pods", "default", self.pod)
-            self.api.request("DELETE", where, json=deletion).raise_for_status()
-            self.pod = ""
+            pod_name, state, self.pod = self.pod, "free", ""
+            where = path("pods", "default", pod_name)
+            self.api.request("DELETE", where, json={"gracePeriodSeconds": 0}).raise_for_status()
         else:
-            self.pod = f"bench-{next(NUMBERS)}"
-            self.api.post(path("pods", "default"), json=pod(self.pod, self.node)).raise_for_status()
-        after = (self.busy, "busy") if self.pod else (self.free, "free")
-        return Flip(self.node, before, time.time(), *after)
+            pod_name, state = f"bench-{next(NUMBERS)}", "busy"
+            self.api.post(path("pods", "default"), json=pod(pod_name, self.node)).raise_for_status()
+            self.pod = pod_name
+        return Flip(self.node, pod_name, state, before, time.time())
 
 
 @dataclass(frozen=True)
 class Flip:
-    """One change: the request's beginning and when its answer was there (seconds since 1970), and the node's cells after it."""
+    """One change: what the page calls the cell after it, the request's beginning and when its answer was there (seconds since
+    1970)."""
 
     node: str
+    pod: str
+    state: str
     sent_at: float
     acknowledged_at: float
-    cells: str
-    state: str  # of the cell that changes, as the page calls it
+
+    def shown_by(self, holders: Collection[str]) -> bool:
+        """Whether those who hold GPUs on the node are as they are after the change."""
+        return (self.pod in holders) == (self.state == "busy")
 
 
 def slots(site: Site) -> list[Slot]:
     """Of nodes with room that nobody in the cluster is about to take: the pods that wait there want whole nodes."""
-    found = [(node, cells) for node, cells in site.cells().items() if re.fullmatch("b+ff+", cells)]
-    return [Slot(site.rehearsal.client, node, cells) for node, cells in sorted(found)]
+    found = [node for node, cells in site.cells().items() if re.fullmatch("b+ff+", cells)]
+    return [Slot(site.rehearsal.client, node) for node in sorted(found)]
 
 
 def pod(name: str, node: str) -> dict[str, Any]:

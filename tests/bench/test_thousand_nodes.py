@@ -258,14 +258,12 @@ def test_a_thousand_viewers_hear_every_change(site):
     assert [len(some) for some in found] == [VIEWERS] * len(flips), "every viewer hears of every change"
 
 
-def arrivals(flips: list[Flip], seen: list[list[tuple[float, str]]]) -> list[list[float]]:
+def arrivals(flips: list[Flip], seen: list[list[tuple[float, list[str]]]]) -> list[list[float]]:
     """For every change, the seconds from its acknowledgement until each viewer that heard of it did."""
-    ends = [*(flip.sent_at for flip in flips[2:]), math.inf, math.inf]  # until the cells are the same again
+    ends = [*(flip.sent_at for flip in flips[2:]), math.inf, math.inf]  # until the cell is the same again
     found = []
     for flip, end in zip(flips, ends, strict=True):
-        times = (
-            next((at for at, cells in one if flip.sent_at <= at < end and cells == flip.cells), None) for one in seen
-        )
+        times = (next((at for at, who in one if flip.sent_at <= at < end and flip.shown_by(who)), None) for one in seen)
         found.append([at - flip.acknowledged_at for at in times if at is not None])
     return found
 

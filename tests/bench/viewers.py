@@ -3,8 +3,8 @@
     python -m tests.bench.viewers ADDRESS COOKIE CLUSTER COUNT NODE
 
 Prints "open" when every socket has its snapshot, goes on until its standard input is closed, and then prints one line of JSON:
-how many frames and characters came in how many seconds, how many sockets were closed on, and per socket when NODE's cells
-changed, as [seconds since 1970, cells].
+how many frames and characters came in how many seconds, how many sockets were closed on, and per socket when others came to hold
+the GPUs of NODE, as [seconds since 1970, their names].
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Viewer:
     """One socket and what it heard."""
 
     node: str
-    seen: list[tuple[float, str]] = field(default_factory=list)
+    seen: list[tuple[float, list[str]]] = field(default_factory=list)
     frames: int = 0
     characters: int = 0
     closed: bool = False
@@ -50,20 +50,20 @@ class Viewer:
         self.opened.set()
         self.frames += 1
         self.characters += len(text)
-        cells = cells_of(text, self.node)
-        if cells is not None:
-            self.seen.append((time.time(), cells))
+        holders = holders_of(text, self.node)
+        if holders is not None:
+            self.seen.append((time.time(), holders))
 
 
 @functools.lru_cache(maxsize=64)
-def cells_of(text: str, node: str) -> str | None:
-    """The node's cells, where a frame tells them. Everybody gets the same frames, so each is looked into once."""
+def holders_of(text: str, node: str) -> list[str] | None:
+    """Who holds the node's GPUs, where a frame tells it. Everybody gets the same frames, so each is looked into once."""
     if node not in text:
         return None
     nodes = msgspec.json.decode(text)["tables"].get("nodes", {})
     for group in nodes.get("groups", ()):
-        if node in group["ids"] and "cells" in group["set"]:
-            return str(group["set"]["cells"][group["ids"].index(node)])
+        if node in group["ids"] and "gpu_workloads" in group["set"]:
+            return list(group["set"]["gpu_workloads"][group["ids"].index(node)])
     return None
 
 
