@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fleet.domain.gpus import Fault, FaultKind
 from fleet.domain.kernel_log import MOST_DISTINCT, MOST_LINE, MOST_TEXT, KernelLog, line_faults
+from fleet.domain.xid import classify
 
 CONTAINED = "NVRM: Xid (PCI:0000:0f:00): 94, pid=2503421, name=python3, Ch 00000008"
 FELL = "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus."
@@ -157,6 +158,20 @@ def test_what_stands_before_a_message_does_not_hide_it(prefix, line):
 )
 def test_a_quotation_or_another_message_is_no_fault(text):
     assert read(text) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "state"),
+    [
+        (94, "Contained: CE User Channel (0x9). RST: No, D-RST: No", "app-fault"),
+        (95, "Uncontained: L2 Cache (0x3). RST: Yes, D-RST: No", "reset-required"),
+    ],
+)
+def test_what_a_contained_error_says_of_resets_is_kept_and_decides_nothing(code, text, state):
+    fault = only(f"NVRM: Xid (PCI:0000:0f:00): {code}, pid=7, name=python3, {text}")
+    assert (fault.code, fault.pid, fault.recovery) == (code, 7, None)
+    assert text in fault.text
+    assert classify(fault).state == state
 
 
 def test_an_answer_that_did_not_come():
