@@ -20,9 +20,10 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.gzip import gzip_page
 
-from dashboard import access, errors
+from dashboard import access, errors, rights
 from dashboard.panels import words
 from fleet import live, wiring
+from fleet.domain.actions import ACTIONS
 from fleet.domain.plans import ActionState
 from fleet.models import Action
 
@@ -75,6 +76,7 @@ def page(
         "near": near,  # where the navigation leads
         "under_way": _under_way(near),
         "role": role,
+        "acts": _acts(role, cluster),
         "at": published.pulse.at if published else None,
         "fresh": freshness(published, now) if published else "",
         "script": {
@@ -85,6 +87,7 @@ def page(
             "node_url": reverse("node", args=[cluster, PLACEHOLDER]) if cluster else "",
             "gpu_url": reverse("gpu", args=[cluster, PLACEHOLDER]) if cluster else "",
             "page_urls": {name: reverse(name, args=[cluster]) for name in ("waiting", "workloads")} if cluster else {},
+            "do_urls": _do_urls(cluster) if _acts(role, cluster) else {},
             "sign_in_url": reverse("sign-in"),
             "placeholder": PLACEHOLDER,
             "at": published.pulse.at if published else None,
@@ -104,6 +107,15 @@ def not_yet(request: HttpRequest, cluster: str, view: Mapping[str, str]) -> Http
     for kind, reason, _since in pulse.trouble if pulse else ():
         causes.setdefault(reason, []).append(kind)
     return page(request, "waiting.html", cluster, {"view": view, "causes": list(causes.items())})
+
+
+def _acts(role: access.Role | None, cluster: str) -> bool:
+    """Whether buttons that change the cluster are offered at all; why one is off is told on the node's own page."""
+    return bool(cluster) and access.may(role, "propose") and rights.changeable(cluster)
+
+
+def _do_urls(cluster: str) -> dict[str, str]:
+    return {kind: reverse("propose", args=[cluster, PLACEHOLDER, kind]) for kind in ACTIONS}
 
 
 def _under_way(cluster: str) -> int:

@@ -17,6 +17,8 @@ from fleet.domain.kube import Kind
 from fleet.domain.picture import AttentionRow
 from fleet.domain.truth import FORBIDDEN, SERVER
 
+# What is to be done about a node, where that is the next action about its GPUs.
+DOES = {"drain-and-reset": "drain", "contact-support": "drain", "reset-bus": "maintain", "reboot-node": "maintain"}
 PAGES = {"pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads"}
 
 
@@ -33,6 +35,7 @@ class Entry:
     node: str = ""
     action: Text = ""
     page: str = ""  # where the action leads when no node is named: the name of an address
+    does: str = ""  # the kind of action that comes next, for whoever may: asked for instead of opening the node
 
 
 def entries(rows: Mapping[str, AttentionRow], trouble: Iterable[tuple[str, str, float]] = ()) -> list[Entry]:
@@ -59,6 +62,7 @@ def entry(key: str, row: AttentionRow) -> Entry:
         node=row.node,
         action=say("attention.open", node=row.node) if row.node else say(f"attention.open-{page}") if page else "",
         page=page,
+        does=DOES.get(_text(facts, "action"), "") if row.node and "action" in facts else "",
     )
 
 

@@ -234,6 +234,8 @@ SEARCH: Patterns = {
 # One title and one line of evidence per kind of the attention list.
 ATTENTION: Patterns = {
     "attention.open": _("Open {node}"),
+    "attention.do.drain": _("Drain {node} …"),
+    "attention.do.maintain": _("Maintain {node} …"),
     "attention.open-waiting": _("Open waiting pods"),
     "attention.open-workloads": _("Open workloads"),
     "attention.stream": _("Changes of {kind} do not arrive"),

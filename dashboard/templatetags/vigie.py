@@ -118,6 +118,12 @@ def glyph(row: Any, column: str) -> str:
 
 
 @register.filter
+def doing(entry: Any) -> words.Text:
+    """What an entry of the attention list asks for, of whoever may."""
+    return words.say(f"attention.do.{entry.does}", node=entry.node)
+
+
+@register.filter
 def leads(row: Any, column: str) -> str:
     """The node that the words of one column lead to, "" for none."""
     value: str = row.links.get(column, "")

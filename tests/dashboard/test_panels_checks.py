@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from django.utils import translation
 
-from dashboard.panels import checks, ends, lanes, losses, measures, steps, trail, words
+from dashboard.panels import attention, checks, ends, lanes, losses, measures, steps, trail, words
 from dashboard.panels.patterns import MESSAGES
 from dashboard.roles import Role
 from fleet import act
@@ -19,6 +19,7 @@ from fleet.domain import draining, pod_guards, site_guards
 from fleet.domain.actions import ACTIONS
 from fleet.domain.gpus import NA
 from fleet.domain.guards import GUARDS
+from fleet.domain.picture import AttentionRow
 from fleet.domain.plans import (
     ENDED,
     ActionState,
@@ -313,3 +314,23 @@ def test_scratch_and_gangs_are_part_of_a_pods_line():
     assert said[3] == "n2"
     assert line.level == "warn"
     assert {ActionState.SUCCEEDED, ActionState.FAILED} <= ENDED
+
+
+# As in frontend/tests/attention.test.js: the browser says the same.
+@pytest.mark.parametrize(
+    ("action", "node", "expected"),
+    [
+        ("reboot-node", "node-07", "maintain"),
+        ("reset-bus", "node-07", "maintain"),
+        ("drain-and-reset", "node-07", "drain"),
+        ("contact-support", "node-07", "drain"),
+        ("monitor", "node-07", ""),
+        ("reboot-node", "", ""),
+    ],
+)
+def test_attention_asks_for_the_maintenance_that_comes_next(action, node, expected):
+    facts = (("pods", 1), ("gpus", 8), ("count", 1), ("indices", "3"), ("rule", "xid-79"), ("action", action),
+             ("state", "lost"), ("evidence", "off the bus"))  # fmt: skip
+    entry = attention.entry("k", AttentionRow("gpu-lost", "bad", 1, node, node, NOW, facts))
+    assert entry.does == expected
+    assert not entry.does or f"attention.do.{entry.does}" in MESSAGES

@@ -58,7 +58,7 @@
  * @typedef {{screen: string, node?: string}} View
  * @typedef {{cluster: string, view: View | null, lang: string, words: Record<string, string | string[]>, node_url: string,
  *   gpu_url: string,
- *   page_urls: Record<string, string>,
+ *   page_urls: Record<string, string>, do_urls: Record<string, string>,
  *   sign_in_url: string, placeholder: string, at: number | null, loss: string, socket: string, now: number}} Page
  */
 export {};

@@ -131,8 +131,9 @@ export function attention(root, context) {
     write(part(item, "h3"), entry.title, words, at);
     write(part(item, ".since"), entry.since === null ? "" : { age: entry.since }, words, at, { flash: false });
     write(part(item, "p"), entry.evidence, words, at);
-    write(link, entry.action, words, at, { flash: false });
-    mark(link, "href", entry.node ? context.nodeUrl(entry.node) : context.page.page_urls[entry.page] ?? "");
+    const does = context.page.do_urls[entry.does];
+    write(link, does ? say(`attention.do.${entry.does}`, { node: entry.node }) : entry.action, words, at, { flash: false });
+    mark(link, "href", does ? does.replace(context.page.placeholder, encodeURIComponent(entry.node)) : entry.node ? context.nodeUrl(entry.node) : context.page.page_urls[entry.page] ?? "");
     link.toggleAttribute("hidden", !entry.action);
   }
 

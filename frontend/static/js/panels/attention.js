@@ -11,8 +11,11 @@ import { natural } from "./order.js";
 /** @typedef {import("../words.js").Value} Value */
 /** @typedef {Record<string, string | number | null>} Facts */
 /** @typedef {{key: string, level: string, glyph: string, title: Text, evidence: Text, since: number | null, node: string,
- *   action: Text, page: string}} Entry  page: where the action leads when no node is named */
+ *   action: Text, page: string, does: string}} Entry  page: where the action leads when no node is named; does: the kind of action
+ *   that comes next, for whoever may */
 
+/** @type {Record<string, string>} */
+const DOES = { "drain-and-reset": "drain", "contact-support": "drain", "reset-bus": "maintain", "reboot-node": "maintain" };
 /** @type {Record<string, string>} */
 const PAGES = { "pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads" };
 
@@ -56,6 +59,7 @@ export function entry(key, row) {
     node: row.node,
     action: row.node ? say("attention.open", { node: row.node }) : page && say(`attention.open-${page}`),
     page,
+    does: (row.node && DOES[String(facts["action"] ?? "")]) || "",
   };
 }
 
@@ -238,7 +242,7 @@ function stream(kind, reason, since) {
  * @returns {Entry}
  */
 function lost(what, title, evidence, since) {
-  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "", page: "" };
+  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "", page: "", does: "" };
 }
 
 /**
