@@ -1,7 +1,7 @@
 # Two commands are all the set-up there is: `make up` runs Vigie, `make test` checks everything.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: up test lint bench help lock
+.PHONY: up test lint bench soak help lock
 
 # The first Python that is new enough and has venv; PYTHON=… chooses another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -28,6 +28,9 @@ lint: .venv/.test  ## Only the static checks
 
 bench: .venv/.test  ## Print measurements, as ratios within one run
 	@exec $(PY) -m pytest -m bench -q -s --timeout 1200 tests
+
+soak: .venv/.test  ## Run maintenance on the whole product while its processes are killed at random [MINUTES=5]
+	@SOAK_MINUTES='$(or $(call given,MINUTES),5)' exec $(PY) -m pytest -m soak -q -s --timeout 7200 tests/soak
 
 lock: .venv/.test  ## Compile the lock files again (needs uv on PATH)
 	uv pip compile -q --universal --python-version 3.11.0 --generate-hashes --no-header --no-annotate \

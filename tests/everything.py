@@ -70,10 +70,10 @@ def dynamic(arguments: list[str]) -> list[Check]:
     # Whole files go to one worker, so that what a module starts is started once.
     pytest = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "-m"]
     checks = [
-        Check("pytest", [*pytest, "not bench", *arguments]),
+        Check("pytest", [*pytest, "not (bench or soak)", *arguments]),
         Check(
             "pytest on PostgreSQL and Redis",
-            [*pytest, "(db or broker) and not bench", *arguments],
+            [*pytest, "(db or broker) and not (bench or soak)", *arguments],
             env=(("VIGIE_TEST_BACKENDS", "servers"),),
         ),
     ]
