@@ -167,8 +167,15 @@ def mtbf(found: Availability) -> tuple[Text, Text]:
         return gpu_hours(found.mtbf_s), ""
     if found.mtbf_at_least_s is None:
         return say("avail.no-time"), ""
-    proves = say("avail.at-most", up=hours(found.up_s), least=hours(found.mtbf_at_least_s))
+    least = _rounded_down(found.mtbf_at_least_s)
+    proves = say("avail.at-most", up=hours(found.up_s), least=hours(least)) if least else ""
     return say("avail.no-failure"), proves
+
+
+def _rounded_down(seconds: float) -> float:
+    """To what `hours` shows, but never up: a bound that is rounded up is not proved."""
+    tenths = int(seconds / HOUR_S * 10)
+    return (tenths // 10 if tenths >= 100 else tenths / 10) * HOUR_S
 
 
 def mttr(found: Availability) -> tuple[Text, Text]:

@@ -45,6 +45,14 @@ def test_no_failure_says_what_that_proves_and_not_infinity():
     assert told(availability.mtbf(Availability(unknown_s=H))[0]) == "no time in which it was up"
 
 
+@pytest.mark.parametrize(("up_h", "proved"), [
+    (0.29, ""), (0.3, "0.1"), (2.9, "0.9"), (29.9, "9.9"), (32.9, "10"), (300, "100"),
+])  # fmt: skip
+def test_a_bound_is_never_rounded_up(up_h, proved):
+    proves = told(availability.mtbf(Availability(up_s=up_h * H))[1])
+    assert proves.partition("one per ")[2].partition(" ")[0] == proved
+
+
 def test_only_repairs_that_are_over_count_and_open_ones_stand_beside():
     found = Availability(up_s=H, failures=2, repairs=1, repair_s=7_200, open=(Incident("GPU-a", "n", 0.0, "xid-79"),))
     numbers = {number.id: number for number in availability.numbers(found, 86_400)}
