@@ -1,0 +1,209 @@
+"""A stack machine for pickles that makes dicts, lists, tuples and scalars, and an `Opaque` for everything else.
+
+Owns what each operation does to the stack, and what that may cost. Must not import, call or build anything that a pickle names,
+nor know which byte stands for which operation (`pickles`).
+"""
+
+from typing import Any, Final
+
+from fleet.domain.checkpoint_files import Look, beyond, contradicts, ends_early, refused
+
+Value = Any  # dict, list, tuple, str, bytes, int, float, bool, None, Opaque or Storage
+
+MOST_NAME: Final = 300  # characters of a global
+MOST_GLOBALS: Final = 400  # different ones; checkpoints name a dozen
+
+_DICTS: Final = {"collections OrderedDict", "collections defaultdict", "builtins dict"}
+_PARAMETERS: Final = {"torch._utils _rebuild_parameter", "torch._utils _rebuild_parameter_with_state"}
+
+
+class Opaque:
+    """Something that only unpickling would make: a global, or what calling one would give."""
+
+    __slots__ = ("args", "items", "name", "state")
+
+    def __init__(self, name: str, args: Value = ()) -> None:
+        self.name = name  # "module qualname"
+        self.args = args
+        self.state: Value = None
+        self.items: Value = None  # what was set or appended: dict or list
+
+    def field(self, name: str) -> Value:
+        """An attribute that its state gives it; None without."""
+        state = self.state
+        if isinstance(state, tuple) and len(state) == 2:  # (__dict__, slots)
+            state = next((part for part in state if isinstance(part, dict)), None)
+        return state.get(name) if isinstance(state, dict) else None
+
+
+class Storage:
+    """A persistent id as torch writes it: which type, which member of the archive, how many elements."""
+
+    __slots__ = ("count", "key", "kind")
+
+    def __init__(self, kind: str, key: str, count: int) -> None:
+        self.kind, self.key, self.count = kind, key, count
+
+
+class Machine:
+    """Reads `data` from `start` within the limits of the look, which it charges for opcodes."""
+
+    def __init__(self, data: bytes, look: Look, start: int) -> None:
+        self.data, self.at = data, start
+        self.limits = look.limits
+        self.stack: list[Value] = []
+        self.marks: list[int] = []  # depths of the stack
+        self.memo: dict[int, Value] = {}
+        self.globals: set[str] = set()
+        self.storages: list[Storage] = []
+        self.result: Value = None
+        self.done = False
+        self._spent = 0
+
+    # Reading arguments
+
+    def take(self, length: int) -> bytes:
+        end = self.at + length
+        if length < 0 or end > len(self.data):
+            raise ends_early("the pickle stops in the middle")
+        piece = self.data[self.at : end]
+        self.at = end
+        return piece
+
+    def skip(self, length: int) -> None:
+        if self.at + length > len(self.data):
+            raise ends_early("the pickle stops in the middle")
+        self.at += length
+
+    def number(self, width: int) -> int:
+        return int.from_bytes(self.take(width), "little")
+
+    def line(self) -> bytes:
+        end = self.data.find(b"\n", self.at, self.at + self.limits.text_bytes)
+        if end < 0:
+            raise contradicts("a line of the pickle is too long or has no end")
+        piece = self.data[self.at : end]
+        self.at = end + 1
+        return piece
+
+    def span(self, width: int, kind: str) -> bytes | Opaque:
+        """A counted string; one that is too long is passed over and stays opaque."""
+        length = self.number(width)
+        if length > self.limits.text_bytes:
+            self.skip(length)
+            return Opaque(kind, length)
+        return self.take(length)
+
+    # The stack
+
+    def spend(self, cost: int) -> None:
+        """Account for memory, in bytes as estimated. Raises Finding when it would be too much."""
+        self._spent += cost
+        if self._spent > self.limits.object_bytes:
+            raise beyond(f"the pickle would build more than {self.limits.object_bytes} bytes")
+
+    def push(self, value: Value, cost: int = 16) -> None:
+        self.spend(cost)
+        self.stack.append(value)
+
+    def mark(self) -> None:
+        self.spend(40)
+        self.marks.append(len(self.stack))
+
+    def pop(self) -> Value:
+        if not self.stack or (self.marks and len(self.stack) <= self.marks[-1]):
+            raise contradicts("the pickle takes what it did not put")
+        return self.stack.pop()
+
+    def top(self) -> Value:
+        value = self.pop()
+        self.stack.append(value)
+        return value
+
+    def since_mark(self) -> list[Value]:
+        if not self.marks:
+            raise contradicts("the pickle takes what it did not put")
+        depth = self.marks.pop()
+        items = self.stack[depth:]
+        del self.stack[depth:]
+        return items
+
+    # What objects would be made of
+
+    def remember(self, index: int) -> None:
+        self.spend(100)
+        self.memo[index] = self.top()
+
+    def recall(self, index: int) -> None:
+        if index not in self.memo:
+            raise contradicts("the pickle refers to what it did not store")
+        self.push(self.memo[index])
+
+    def global_(self, module: Value, name: Value) -> None:
+        if not isinstance(module, str) or not isinstance(name, str):
+            raise contradicts("a global of the pickle has no name")
+        if len(module) + len(name) > MOST_NAME:
+            raise refused("a global of the pickle has a name that is far too long")
+        found = f"{module} {name}"
+        self.globals.add(found)
+        if len(self.globals) > MOST_GLOBALS:
+            raise refused(f"the pickle names more than {MOST_GLOBALS} functions and classes")
+        self.push(Opaque(found), 160 + 2 * len(found))
+
+    def call(self, function: Value, args: Value) -> None:
+        name = function.name if isinstance(function, Opaque) else "?"
+        if name in _DICTS:
+            self.push({}, 240)
+        elif name in _PARAMETERS and isinstance(args, tuple) and args:
+            self.push(args[0])
+        else:
+            self.push(Opaque(name, args), 120)
+
+    def persistent(self, id_: Value) -> None:
+        match id_:
+            case ("storage", Opaque() as kind, str() as key, _, int() as count):
+                storage = Storage(kind.name, key, count)
+                self.storages.append(storage)
+                self.push(storage, 120)
+            case _:
+                self.push(Opaque("persistent id", id_), 120)
+
+    def set_items(self, items: list[Value]) -> None:
+        if len(items) % 2:
+            raise contradicts("a key of the pickle has no value")
+        held = self.top()
+        if isinstance(held, Opaque):
+            held.items = held.items if isinstance(held.items, dict) else {}
+            held = held.items
+        if not isinstance(held, dict):
+            raise contradicts("the pickle sets an item of what has none")
+        self.spend(100 * len(items))
+        for place in range(0, len(items), 2):
+            held[_key(items[place])] = items[place + 1]
+
+    def append(self, items: list[Value]) -> None:
+        held = self.top()
+        if isinstance(held, Opaque):
+            held.items = held.items if isinstance(held.items, list) else []
+            held = held.items
+        if not isinstance(held, list):
+            raise contradicts("the pickle appends to what is no list")
+        self.spend(8 * len(items))
+        held.extend(items)
+
+    def build(self) -> None:
+        state = self.pop()
+        held = self.top()
+        if isinstance(held, Opaque):
+            held.state = state
+
+
+def _key(value: Value) -> Value:
+    """A key that costs as little to compare as it looks: nothing nested, no number that was made to collide."""
+    if value is None or isinstance(value, str | bytes | bool | Opaque):
+        return value
+    if isinstance(value, int) and abs(value) < 2**31:
+        return value
+    if isinstance(value, dict | list):
+        raise contradicts("a key of the pickle cannot be one")
+    return Opaque("key", value)
