@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from fleet.domain import draining
 from fleet.domain.callers import Review
+from fleet.domain.checkpoint_files import File, Listing
 from fleet.domain.facts import Permission, Right
 from fleet.domain.gpus import Reading
 from fleet.domain.kube import Event, Kind
@@ -133,6 +134,23 @@ class Exporters(Protocol):
 
     def read(self, exporter: Exporter, boot_id: str) -> Reading:
         """What it says of its node, within 5 s. A page that says nothing about GPUs is a reading that says so."""
+
+
+class CheckpointStore(Protocol):
+    """A tree of files or objects, read with listings and ranged reads alone: nothing here can write.
+
+    Both methods raise PortError, with one of these as `reason`: "denied", "gone", "changed", "outside" (a path or link that
+    leaves the store), "too-many" (more files than asked for), "silent", "failed".
+    """
+
+    name: str  # where it is, for people; never with credentials
+
+    def list(self, path: str, most: int) -> Listing:
+        """Every file below `path`, a directory or one file relative to the store; "" is all of it. What cannot be listed or is
+        no regular file stands in `omitted`; links to directories are not followed."""
+
+    def read(self, file: File, offset: int, length: int) -> bytes:
+        """Exactly these bytes, of exactly the version that was listed."""
 
 
 class TokenReviews(Protocol):

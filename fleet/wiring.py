@@ -20,7 +20,7 @@ from fleet.domain import xid
 from fleet.domain.picture import Snapshot
 from fleet.domain.policies import Policy, PolicyError, policy
 from fleet.live import PictureError
-from fleet.ports import Changer, Cluster, Exporters, TokenReviews
+from fleet.ports import Changer, CheckpointStore, Cluster, Exporters, PortError, TokenReviews
 from fleet.recognition import Recognition
 
 IN_CLUSTER = "in-cluster"  # in place of a kubeconfig's path: the service account of this pod
@@ -127,6 +127,22 @@ def catalogue() -> xid.Catalogue:
         raise ImproperlyConfigured(f"cannot read VIGIE_XID_OVERRIDES: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as error:
         raise ImproperlyConfigured(f"VIGIE_XID_OVERRIDES: {error}") from None
+
+
+def checkpoints(place: str) -> tuple[CheckpointStore, str]:
+    """The store that a path or an s3:// address is in, and the path there. For the person at a command line, who may read what
+    the account may; endpoint and credentials of S3 come from where the AWS tools look. Raises PortError."""
+    if place.startswith("s3://"):
+        from fleet.adapters.checkpoints_s3 import ObjectStore
+
+        bucket, _, path = place.removeprefix("s3://").partition("/")
+        if not bucket:
+            raise PortError("an s3:// address needs a bucket", retryable=False, reason="outside")
+        return ObjectStore(bucket), path.strip("/")
+    from fleet.adapters.checkpoints_files import FileStore
+
+    found = Path(place).expanduser().absolute()
+    return (FileStore(found.parent), found.name) if found.is_file() else (FileStore(found), "")
 
 
 def _kubeconfig() -> str | None:
