@@ -235,7 +235,7 @@ def _stream(kind: str, reason: str, since_at: float) -> Entry:
 
 
 def summary(rows: Mapping[str, AttentionRow]) -> Text:
-    """The evidence of all that is wrong with one node, the most urgent first, or that nothing is. What runs there is said once."""
+    """The evidence of all that is wrong with one node, most urgent first, or that nothing is. What runs there is said once."""
     found = sorted(rows.values(), key=urgency)
     alone = tuple(evidence(row, {name: fact for name, fact in row.facts if name != "pods"}) for row in found)
     held = next((_held(dict(row.facts)) for row in found if row.node), "")

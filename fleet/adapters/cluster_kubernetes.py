@@ -229,7 +229,10 @@ class ApiServer:
 def bounded(response: Any, until: float, most_bytes: int) -> bytes:
     """A whole body: urllib3's own deadline begins anew with every piece, so one that drips would never end. `until`: of the
     monotonic clock. Raises PortError, and what a connection raises."""
-    wire, body = getattr(response.connection, "wire", None), bytearray()  # whoever has it all has closed or given it back
+    wire, body = (
+        getattr(response.connection, "wire", None),
+        bytearray(),
+    )  # whoever has it all has closed or given it back
     while True:
         if (left_s := until - time.monotonic()) <= 0:
             raise PortError("the answer did not come whole in time", retryable=True, reason="silent")

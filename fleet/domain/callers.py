@@ -42,7 +42,9 @@ class Refusal(Struct, frozen=True):
 
 def refusal(review: Review, account: str) -> Refusal | None:
     """Why the holder of a token is not an agent; None when it is. `account`: "namespace:name" of the agents' service account."""
-    if not review.authenticated and "audience" in review.error:  # the API server looks at audiences before anything else
+    if (
+        not review.authenticated and "audience" in review.error
+    ):  # the API server looks at audiences before anything else
         return Refusal(401, "wrong-audience", f"The token is not meant for us: {review.error}.")
     if not review.authenticated:
         return Refusal(401, "bad-token", f"The cluster does not know this token: {review.error or 'no reason given'}.")

@@ -85,7 +85,14 @@ def attentive(found: Snapshot, now: float) -> Snapshot:
     told: tuple[tuple[Any, ...], ...] = (
         (Concern.GPU_LOST, now - 724, ("count", 1), ("indices", "6"), ("rule", "xid-79"), ("action", "reboot-node")),
         (Concern.GPU_UNKNOWN, now - 95, ("count", 1), ("indices", "7"), ("rule", "call-hung"), ("action", "monitor")),
-        (Concern.GPU_DEGRADED, now - 1_560, ("count", 1), ("indices", "5"), ("rule", "remap-pending"), ("action", "reset-gpu")),
+        (
+            Concern.GPU_DEGRADED,
+            now - 1_560,
+            ("count", 1),
+            ("indices", "5"),
+            ("rule", "remap-pending"),
+            ("action", "reset-gpu"),
+        ),
         (Concern.GPU_IDLE_HELD, now - 2_400, ("count", 1), ("indices", "4")),
     )
     rows = {

@@ -75,7 +75,8 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
         (("pods", 2), ("gpus", 4), ("rule", "driver-hung"), ("action", "monitor"), ("evidence", "3 rounds.")),
     ),
     Concern.RACK_EVENT: (
-        ("pods", 9), ("gpus", 16), ("count", 7), ("names", "n1, n2"), ("more", 5), ("strained", 12), ("rule", "temperature-margin"),
+        ("pods", 9), ("gpus", 16), ("count", 7), ("names", "n1, n2"), ("more", 5), ("strained", 12),
+        ("rule", "temperature-margin"),
     ),
     Concern.GPU_COUNT_MISMATCH: (
         ("pods", 2), ("gpus", 4), ("rule", "gpu-count-mismatch"), ("action", "monitor"), ("evidence", None),

@@ -53,7 +53,9 @@ def test_it_runs_on_every_gpu_node_whatever_is_wrong_with_the_node() -> None:
         ("paused-for-mig-change", False),
     ],
 )
-@pytest.mark.parametrize("known_by", ["nvidia.com/gpu.present", "nvidia.com/gpu.count", "k8s.amazonaws.com/accelerator"])
+@pytest.mark.parametrize(
+    "known_by", ["nvidia.com/gpu.present", "nvidia.com/gpu.count", "k8s.amazonaws.com/accelerator"]
+)
 @pytest.mark.parametrize("client", PAUSED_BY)
 def test_it_leaves_a_node_whose_driver_is_changed(client: str, known_by: str, label: str | None, runs: bool) -> None:
     """Its child keeps the driver open: neither can the module be unloaded, nor MIG be switched. The rehearsal's scheduler
