@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from fleet.domain import objects
 from fleet.domain.budgets import selects
@@ -36,6 +37,7 @@ Amounts = Mapping[str, Fraction]
 CLOSING = frozenset({"NoSchedule", "NoExecute"})
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 HOSTNAME = "kubernetes.io/hostname"
+NONE = Fraction(0)
 
 
 class Unfit(StrEnum):
@@ -54,34 +56,50 @@ class Unfit(StrEnum):
     SPREAD = "spread"
 
 
-def requests(spec: FullPodSpec) -> dict[str, Fraction]:
+# What pods ask for is the same for many of them, and exact arithmetic is slow: so it is worked out once for each kind of pod.
+_Container = tuple[str, tuple[tuple[str, str], ...]]  # restart policy, amounts; of one name the last counts
+_Asked = tuple[tuple[_Container, ...], tuple[_Container, ...], tuple[tuple[str, str], ...]]
+
+
+def requests(spec: FullPodSpec) -> Amounts:
     """What the pod takes on its node: max(Σ containers + Σ sidecars, start of each init container) + overhead, by resource."""
-    running, sidecars, peak = _amounts(spec.containers), dict[str, Fraction](), dict[str, Fraction]()
-    for container in spec.init_containers:
-        start = _sum(sidecars, _amounts((container,)))
-        if container.restart_policy == "Always":
+    return _requests(_asked(spec))
+
+
+def _asked(spec: FullPodSpec) -> _Asked:
+    """Extended resources may be given as limits alone; the API server fills requests from limits."""
+    return _containers(spec.containers), _containers(spec.init_containers), (*spec.overhead.items(),)
+
+
+def _containers(found: Iterable[objects.Container]) -> tuple[_Container, ...]:
+    return tuple((c.restart_policy, (*c.resources.limits.items(), *c.resources.requests.items())) for c in found)
+
+
+@lru_cache(maxsize=4096)
+def _requests(asked: _Asked) -> Amounts:
+    containers, init_containers, overhead = asked
+    running, sidecars, peak = dict[str, Fraction](), dict[str, Fraction](), dict[str, Fraction]()
+    for _, amounts in containers:
+        running = _sum(running, _amounts(amounts))
+    for restart_policy, amounts in init_containers:
+        start = _sum(sidecars, _amounts(amounts))
+        if restart_policy == "Always":
             sidecars = start
         peak = _larger(peak, start)
-    total = _larger(_sum(running, sidecars), peak)
-    total = _sum(total, {name: quantity(text) for name, text in spec.overhead.items()})
+    total = _sum(_larger(_sum(running, sidecars), peak), _amounts(overhead))
     return {name: amount for name, amount in total.items() if amount > 0}
 
 
-def _amounts(containers: Iterable[objects.Container]) -> dict[str, Fraction]:
-    """Extended resources may be given as limits alone; the API server fills requests from limits."""
-    total: dict[str, Fraction] = {}
-    for container in containers:
-        asked = {**container.resources.limits, **container.resources.requests}
-        total = _sum(total, {name: quantity(text) for name, text in asked.items()})
-    return total
+def _amounts(asked: Iterable[tuple[str, str]]) -> dict[str, Fraction]:
+    return {name: quantity(text) for name, text in dict(asked).items()}
 
 
 def _sum(one: Amounts, other: Amounts) -> dict[str, Fraction]:
-    return {**one, **{name: one.get(name, Fraction(0)) + amount for name, amount in other.items()}}
+    return {**one, **{name: one.get(name, NONE) + amount for name, amount in other.items()}}
 
 
 def _larger(one: Amounts, other: Amounts) -> dict[str, Fraction]:
-    return {**one, **{name: max(one.get(name, Fraction(0)), amount) for name, amount in other.items()}}
+    return {**one, **{name: max(one.get(name, NONE), amount) for name, amount in other.items()}}
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
@@ -133,19 +151,21 @@ class Place:
         self.ports: set[tuple[int, str]] = set()  # of the host that its pods use
         self.free: dict[str, Fraction] = {name: quantity(text) for name, text in node.status.allocatable.items()}
         for pod in self.pods:
-            self._take(pod)
+            self.ports |= _host_ports(pod)
+        for asked, count in Counter(_asked(pod.spec) for pod in self.pods).items():
+            self._take(asked, count)
 
     def take(self, pod: FullPod) -> None:
         self.pods.append(pod)
-        self._take(pod)
-
-    def _take(self, pod: FullPod) -> None:
         self.ports |= _host_ports(pod)
-        for name, amount in requests(pod.spec).items():
-            self.free[name] = self.free.get(name, Fraction(0)) - amount
+        self._take(_asked(pod.spec), 1)
+
+    def _take(self, asked: _Asked, count: int) -> None:
+        for name, amount in _requests(asked).items():
+            self.free[name] = self.free.get(name, NONE) - amount * count
 
     def gpus_free(self, wanted: Amounts) -> Fraction:
-        return sum((self.free.get(name, Fraction(0)) for name in wanted if gpu_name(name)), Fraction(0))
+        return sum((self.free.get(name, NONE) for name in wanted if gpu_name(name)), NONE)
 
 
 class _Around:
@@ -344,7 +364,7 @@ def _full(pod: FullPod, wanted: Amounts, place: Place) -> Unfit | None:
         return Unfit.HOST_PORT
     if "pods" in place.free and len(place.pods) + 1 > place.free["pods"]:
         return Unfit.TOO_MANY_PODS
-    short = [name for name, amount in wanted.items() if amount > place.free.get(name, Fraction(0))]
+    short = [name for name, amount in wanted.items() if amount > place.free.get(name, NONE)]
     if not short:
         return None
     return Unfit.NO_GPUS if any(gpu_name(name) for name in short) else Unfit.NO_ROOM
