@@ -116,6 +116,9 @@ DEEP: Final = Limits(
 )  # asked for, and with progress
 
 
+_SMALL: Final = 32_768  # a file up to this size is read once, as a whole: a call costs more than its bytes
+
+
 class Look:
     """One look at one checkpoint: reads its files and keeps within the limits."""
 
@@ -124,10 +127,19 @@ class Look:
         self.read_bytes = 0
         self.opcodes = 0
         self._reads = 0
+        self._small: File | None = None
+        self._content = b""
         self._source = source
 
     def read(self, file: File, offset: int, length: int) -> bytes:
         """Raises Finding when it would be too much, Unreadable."""
+        if file.size_bytes > _SMALL or offset + length > file.size_bytes:
+            return self._read(file, offset, length)
+        if self._small is not file:
+            self._content, self._small = self._read(file, 0, file.size_bytes), file
+        return self._content[offset : offset + length]
+
+    def _read(self, file: File, offset: int, length: int) -> bytes:
         if length > self.limits.part_bytes or self.read_bytes + length > self.limits.read_bytes:
             raise beyond(f"needs {length} bytes at once; a look may read {self.limits.read_bytes} in all")
         self._reads += 1

@@ -79,8 +79,13 @@ class Folder:
         """The tree below `path` of what was listed."""
         top = cls(path)
         inside = len(path) + 1 if path else 0
+        known: dict[str, Folder] = {}
         for file in listing.files:
-            top.below(file.folder[inside:]).files[file.name] = file
+            where, _, name = file.path.rpartition("/")
+            folder = known.get(where)
+            if folder is None:
+                folder = known[where] = top.below(where[inside:])
+            folder.files[name] = file
         for left in listing.omitted:
             top.below(left.path.rpartition("/")[0][inside:]).omitted.append(left)
         return top
@@ -277,6 +282,10 @@ def _tensorflow(folder: Folder) -> Iterator[Unit]:
 # What in a directory tells whose it is, the more particular first.
 _TELLING: Final[tuple[tuple[Format, Callable[[Folder, str], bool]], ...]] = (
     (Format.ORBAX, lambda folder, _: _is_orbax(folder)),
+    (
+        Format.TRAINER,
+        lambda folder, _: bool({checkpoint_trainers.TRAINER_STATE, "training_args.bin"} & folder.files.keys()),
+    ),
     (Format.DEEPSPEED, lambda folder, _: _is_any(checkpoint_shards.DEEPSPEED_MODEL.pattern, folder.files)),
     (Format.MEGATRON, lambda folder, _: _is_any(checkpoint_shards.MEGATRON_RANK.pattern, folder.folders)),
     (Format.NEMO, lambda _, name: bool(_NEMO.fullmatch(name))),
@@ -284,10 +293,6 @@ _TELLING: Final[tuple[tuple[Format, Callable[[Folder, str], bool]], ...]] = (
     (Format.MEGATRON, lambda folder, name: _is_sharded(folder, name) is Format.MEGATRON),
     (Format.TORCHTITAN, lambda folder, name: _is_sharded(folder, name) is Format.TORCHTITAN),
     (Format.DCP, lambda folder, name: _is_sharded(folder, name) is Format.DCP),
-    (
-        Format.TRAINER,
-        lambda folder, _: bool({checkpoint_trainers.TRAINER_STATE, "training_args.bin"} & folder.files.keys()),
-    ),
     (Format.ACCELERATE, lambda folder, _: _is_any(r"random_states_\d+\.pkl|optimizer\.bin", folder.files)),
     (Format.TORCHTITAN, lambda folder, name: _is_indexed(folder) and bool(re.fullmatch(r"step-\d+", name))),
     (Format.SAFETENSORS, lambda folder, _: _is_indexed(folder)),

@@ -24,7 +24,7 @@ SHARD: Final = re.compile(r"__\d+_\d+\.distcp")
 TOLERANCE_S: Final = 60.0
 MOST_MISSING: Final = 5
 
-_POSITION: Final = (
+_POSITION: Final = torch_keys.any_of(
     "train_state.*",
     "*dataloader*",
     "*sampler*",
@@ -102,7 +102,7 @@ def components(metadata: Metadata) -> Components:
     schedule = [key for key in keys if "scheduler" in key.split(".")[0]]
     apart = {*optimizer, *schedule}
     rng = [key for key in keys if "rng" in re.split(r"[._/]", key.lower())]
-    position = [key for key in keys if any(fnmatchcase(key, pattern) for pattern in _POSITION)]
+    position = [key for key in keys if _POSITION.match(key)]
     weights = [key for key in metadata.tensors if key not in apart and key not in rng and key not in position]
     state = [key for key in optimizer if ".state." in key or key in metadata.tensors]
     return Components(

@@ -6,6 +6,8 @@ nor know which byte stands for which operation (`pickles`).
 
 from typing import Any, Final
 
+from msgspec import Struct
+
 from fleet.domain.checkpoint_files import Look, beyond, contradicts, ends_early, refused
 
 Value = Any  # dict, list, tuple, str, bytes, int, float, bool, None, Opaque or Storage
@@ -17,16 +19,13 @@ _DICTS: Final = {"collections OrderedDict", "collections defaultdict", "builtins
 _PARAMETERS: Final = {"torch._utils _rebuild_parameter", "torch._utils _rebuild_parameter_with_state"}
 
 
-class Opaque:
+class Opaque(Struct, eq=False):
     """Something that only unpickling would make: a global, or what calling one would give."""
 
-    __slots__ = ("args", "items", "name", "state")
-
-    def __init__(self, name: str, args: Value = ()) -> None:
-        self.name = name  # "module qualname"
-        self.args = args
-        self.state: Value = None
-        self.items: Value = None  # what was set or appended: dict or list
+    name: str  # "module qualname"
+    args: Value = ()
+    state: Value = None
+    items: Value = None  # what was set or appended: dict or list
 
     def field(self, name: str) -> Value:
         """An attribute that its state gives it; None without."""
@@ -36,13 +35,12 @@ class Opaque:
         return state.get(name) if isinstance(state, dict) else None
 
 
-class Storage:
+class Storage(Struct, eq=False, gc=False):
     """A persistent id as torch writes it: which type, which member of the archive, how many elements."""
 
-    __slots__ = ("count", "key", "kind")
-
-    def __init__(self, kind: str, key: str, count: int) -> None:
-        self.kind, self.key, self.count = kind, key, count
+    kind: str
+    key: str
+    count: int
 
 
 class Machine:
@@ -57,8 +55,7 @@ class Machine:
         self.globals: set[str] = set()
         self.storages: list[Storage] = []
         self.result: Value = None
-        self.done = False
-        self._spent = 0
+        self._left = look.limits.object_bytes
 
     # Reading arguments
 
@@ -76,7 +73,16 @@ class Machine:
         self.at += length
 
     def number(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "little")
+        begin = self.at
+        self.at = end = begin + width
+        if end > len(self.data):
+            raise ends_early("the pickle stops in the middle")
+        return int.from_bytes(self.data[begin:end], "little")
+
+    def byte(self) -> int:
+        """Raises IndexError at the end."""
+        self.at += 1
+        return self.data[self.at - 1]
 
     def line(self) -> bytes:
         end = self.data.find(b"\n", self.at, self.at + self.limits.text_bytes)
@@ -98,12 +104,14 @@ class Machine:
 
     def spend(self, cost: int) -> None:
         """Account for memory, in bytes as estimated. Raises Finding when it would be too much."""
-        self._spent += cost
-        if self._spent > self.limits.object_bytes:
+        self._left -= cost
+        if self._left < 0:
             raise beyond(f"the pickle would build more than {self.limits.object_bytes} bytes")
 
     def push(self, value: Value, cost: int = 16) -> None:
-        self.spend(cost)
+        self._left -= cost  # as `spend`, without a call: this is done for almost every opcode
+        if self._left < 0:
+            self.spend(0)
         self.stack.append(value)
 
     def mark(self) -> None:
@@ -114,6 +122,15 @@ class Machine:
         if not self.stack or (self.marks and len(self.stack) <= self.marks[-1]):
             raise contradicts("the pickle takes what it did not put")
         return self.stack.pop()
+
+    def last(self, count: int) -> list[Value]:
+        """The last so many, in the order in which they were put."""
+        stack = self.stack
+        if len(stack) - count < (self.marks[-1] if self.marks else 0):
+            raise contradicts("the pickle takes what it did not put")
+        items = stack[-count:]
+        del stack[-count:]
+        return items
 
     def top(self) -> Value:
         value = self.pop()
@@ -131,8 +148,12 @@ class Machine:
     # What objects would be made of
 
     def remember(self, index: int) -> None:
-        self.spend(100)
-        self.memo[index] = self.top()
+        if not self.stack:
+            raise contradicts("the pickle stores what it did not put")
+        self._left -= 100
+        if self._left < 0:
+            self.spend(0)
+        self.memo[index] = self.stack[-1]
 
     def recall(self, index: int) -> None:
         if index not in self.memo:
@@ -160,13 +181,14 @@ class Machine:
             self.push(Opaque(name, args), 120)
 
     def persistent(self, id_: Value) -> None:
-        match id_:
-            case ("storage", Opaque() as kind, str() as key, _, int() as count):
+        """Torch's are ("storage", class, key, where, count)."""
+        if isinstance(id_, tuple) and len(id_) == 5 and id_[0] == "storage" and isinstance(id_[1], Opaque):
+            _, kind, key, _, count = id_
+            if isinstance(key, str) and isinstance(count, int):
                 storage = Storage(kind.name, key, count)
                 self.storages.append(storage)
-                self.push(storage, 120)
-            case _:
-                self.push(Opaque("persistent id", id_), 120)
+                return self.push(storage, 120)
+        return self.push(Opaque("persistent id", id_), 120)
 
     def set_items(self, items: list[Value]) -> None:
         if len(items) % 2:
@@ -178,8 +200,8 @@ class Machine:
         if not isinstance(held, dict):
             raise contradicts("the pickle sets an item of what has none")
         self.spend(100 * len(items))
-        for place in range(0, len(items), 2):
-            held[_key(items[place])] = items[place + 1]
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            held[key if isinstance(key, str) else _key(key)] = value
 
     def append(self, items: list[Value]) -> None:
         held = self.top()

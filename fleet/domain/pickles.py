@@ -31,20 +31,74 @@ def read(data: bytes, look: Look, start: int = 0) -> Pickle:
     return Pickle(machine.result, machine.globals, machine.storages, machine.at)
 
 
-def _run(machine: Machine, look: Look) -> None:
-    data = machine.data
-    while not machine.done:
-        opcode = data[machine.at]
-        machine.at += 1
-        look.opcodes += 1
-        if look.opcodes > look.limits.opcodes:
-            raise beyond(f"more than {look.limits.opcodes} opcodes of pickle")
-        handler = _HANDLERS.get(opcode)
-        if handler is None:
-            raise contradicts(f"no pickle: opcode {opcode:#04x} at byte {machine.at - 1}")
-        handler(machine)
+def _run(machine: Machine, look: Look) -> None:  # noqa: C901, PLR0912, PLR0915 -- calls are dear here
+    """The opcodes one after another; the commonest, which only push and store, without a call."""
+    data, stack, marks, memo, most_text = (
+        machine.data,
+        machine.stack,
+        machine.marks,
+        machine.memo,
+        look.limits.text_bytes,
+    )
+    at, cost = machine.at, 0
+    count = 0
+    try:
+        for count in range(1, look.limits.opcodes - look.opcodes + 1):  # noqa: B007 -- charged below
+            opcode = data[at]
+            if opcode == _BINGET and data[at + 1] in memo:
+                stack.append(memo[data[at + 1]])
+                cost += 16
+                at += 2
+            elif opcode == _BINPUT:
+                memo[data[at + 1]] = stack[-1]
+                cost += 100
+                at += 2
+            elif opcode == _BININT1:
+                stack.append(data[at + 1])
+                cost += 16
+                at += 2
+            elif opcode == _MARK:
+                marks.append(len(stack))
+                cost += 40
+                at += 1
+            elif opcode in _CONSTANTS:
+                stack.append(_CONSTANTS[opcode])
+                cost += 16
+                at += 1
+            elif opcode == _LONG1 and (length := data[at + 1]) <= _LONGEST:
+                stack.append(int.from_bytes(data[at + 2 : at + 2 + length], "little", signed=True))
+                cost += 64
+                at += 2 + length
+            elif opcode == _BININT:
+                stack.append(int.from_bytes(data[at + 1 : at + 5], "little", signed=True))
+                cost += 40
+                at += 5
+            elif opcode == _BINUNICODE and (length := int.from_bytes(data[at + 1 : at + 5], "little")) <= most_text:
+                stack.append(text := data[at + 5 : at + 5 + length].decode("utf-8", "replace"))
+                cost += 64 + length * (1 if text.isascii() else 4)
+                at += 5 + length
+            elif opcode == _STOP:
+                machine.result, machine.at = machine.pop(), at + 1
+                return
+            else:
+                machine.at = at + 1
+                if (handler := _HANDLERS.get(opcode)) is None:
+                    raise contradicts(f"no pickle: opcode {opcode:#04x} at byte {at}")
+                handler(machine)
+                at = machine.at
+            if cost > _OFTEN:
+                machine.spend(cost)
+                cost = 0
+    finally:
+        look.opcodes += count
+    raise beyond(f"more than {look.limits.opcodes} opcodes of pickle")
 
 
+# Bytes that may be spent before it is asked whether there is still room.
+_OFTEN: Final = 500_000
+_BINPUT, _BINGET, _BININT1, _BININT, _BINUNICODE, _LONG1, _MARK, _STOP = b"qhKJX\x8a(."
+_CONSTANTS: Final = {b"N"[0]: None, 0x88: True, 0x89: False, b")"[0]: ()}
+_LONGEST: Final = 64  # bytes of a number; a longer one stays opaque
 Handler = Callable[[Machine], None]
 _HANDLERS: Final[dict[int, Handler]] = {}
 
@@ -71,7 +125,7 @@ def _integer(text: bytes) -> Value:
 
 def _long(machine: Machine, width: int) -> Value:
     data = machine.span(width, "number")
-    return int.from_bytes(data, "little", signed=True) if isinstance(data, bytes) and len(data) <= 64 else data
+    return int.from_bytes(data, "little", signed=True) if isinstance(data, bytes) and len(data) <= _LONGEST else data
 
 
 def _float(text: bytes) -> Value:
@@ -84,7 +138,7 @@ def _float(text: bytes) -> Value:
 _pushing(b"N", lambda _: None)
 _pushing(b"\x88", lambda _: True)
 _pushing(b"\x89", lambda _: False)
-_pushing(b"K", lambda m: m.number(1))
+_pushing(b"K", Machine.byte)
 _pushing(b"M", lambda m: m.number(2), 32)
 _pushing(b"J", lambda m: int.from_bytes(m.take(4), "little", signed=True), 40)
 _pushing(b"I", lambda m: _integer(m.line()), 64)
@@ -128,21 +182,18 @@ def _pop(machine: Machine) -> None:
         machine.pop()
 
 
-def _stop(machine: Machine) -> None:
-    machine.result, machine.done = machine.pop(), True
-
-
 def _protocol(machine: Machine) -> None:
     if (found := machine.number(1)) > 5:
         raise contradicts(f"pickle protocol {found} is not known")
 
 
-def _tuple(machine: Machine, items: list[Value]) -> None:
+def _tuple(machine: Machine) -> None:
+    items = machine.since_mark()
     machine.push(tuple(items), 56 + 8 * len(items))
 
 
-def _last(machine: Machine, count: int) -> list[Value]:
-    return [machine.pop() for _ in range(count)][::-1]
+def _tuple_of(count: int) -> Handler:
+    return lambda machine: machine.push(tuple(machine.last(count)), 56 + 8 * count)
 
 
 def _list(machine: Machine) -> None:
@@ -158,7 +209,7 @@ def _dict(machine: Machine) -> None:
 
 
 def _set_item(machine: Machine) -> None:
-    machine.set_items(_last(machine, 2))
+    machine.set_items(machine.last(2))
 
 
 def _frozen_set(machine: Machine) -> None:
@@ -166,12 +217,11 @@ def _frozen_set(machine: Machine) -> None:
 
 
 def _reduce(machine: Machine) -> None:
-    function, args = _last(machine, 2)
-    machine.call(function, args)
+    machine.call(*machine.last(2))
 
 
 def _new_with_keywords(machine: Machine) -> None:
-    function, args, _ = _last(machine, 3)
+    function, args, _ = machine.last(3)
     machine.call(function, args)
 
 
@@ -189,7 +239,11 @@ def _instance(machine: Machine) -> None:
 
 
 def _stack_global(machine: Machine) -> None:
-    machine.global_(*_last(machine, 2))
+    machine.global_(*machine.last(2))
+
+
+def _long_put(machine: Machine) -> None:
+    machine.remember(int.from_bytes(machine.take(4), "little"))
 
 
 def _index(line: bytes) -> int:
@@ -201,7 +255,6 @@ def _index(line: bytes) -> int:
 _HANDLERS.update(
     {
         b"("[0]: Machine.mark,
-        b"."[0]: _stop,
         b"0"[0]: _pop,
         b"1"[0]: lambda m: m.since_mark().clear(),
         b"2"[0]: lambda m: m.push(m.top()),
@@ -212,10 +265,10 @@ _HANDLERS.update(
         b"u"[0]: lambda m: m.set_items(m.since_mark()),
         b"d"[0]: _dict,
         b"l"[0]: _list,
-        b"t"[0]: lambda m: _tuple(m, m.since_mark()),
-        0x85: lambda m: _tuple(m, _last(m, 1)),
-        0x86: lambda m: _tuple(m, _last(m, 2)),
-        0x87: lambda m: _tuple(m, _last(m, 3)),
+        b"t"[0]: _tuple,
+        0x85: _tuple_of(1),
+        0x86: _tuple_of(2),
+        0x87: _tuple_of(3),
         0x91: _frozen_set,
         b"b"[0]: Machine.build,
         b"R"[0]: _reduce,
@@ -228,11 +281,11 @@ _HANDLERS.update(
         b"P"[0]: lambda m: m.persistent(_text(m.line())),
         b"Q"[0]: lambda m: m.persistent(m.pop()),
         b"g"[0]: lambda m: m.recall(_index(m.line())),
-        b"h"[0]: lambda m: m.recall(m.number(1)),
+        b"h"[0]: lambda m: m.recall(m.byte()),
         b"j"[0]: lambda m: m.recall(m.number(4)),
         b"p"[0]: lambda m: m.remember(_index(m.line())),
-        b"q"[0]: lambda m: m.remember(m.number(1)),
-        b"r"[0]: lambda m: m.remember(m.number(4)),
+        b"q"[0]: lambda m: m.remember(m.byte()),
+        b"r"[0]: _long_put,
         0x94: lambda m: m.remember(len(m.memo)),
         0x80: _protocol,
         0x95: lambda m: m.skip(8),

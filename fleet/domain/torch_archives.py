@@ -5,6 +5,7 @@ misled by archives that torch accepts. Must not judge what the keys mean (`torch
 inline_container (2.13), the .ZIP application note.
 """
 
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ _END: Final = b"PK\x05\x06"
 _END64: Final = b"PK\x06\x06"
 _END64_AT: Final = b"PK\x06\x07"
 _ENTRY: Final = b"PK\x01\x02"
+_FIELDS: Final = struct.Struct("<HH4xIIIHHH8xI")  # of an entry, from its flags on
+_MAX32: Final = 0xFFFFFFFF  # in a field: see the 64-bit extra field
+# Absolute, upwards, or of another system.
+_FORBIDDEN: Final = re.compile(r"^/|\\|\0|(^|/)\.\.(/|$)|^.:", re.DOTALL)
 _NEAR_END: Final = 1024  # enough unless something follows the archive
 _COMMENT: Final = 65_535 + 22
 _PIECE: Final = 4_000_000
@@ -129,7 +134,7 @@ def _directory(extent: Extent, look: Look, tail: bytes, place: int) -> tuple[int
     count, size, at = struct.unpack_from("<HII", tail, place + 10)
     end_at = extent.length - len(tail) + place
     trailing = len(tail) - place - 22
-    if count == 0xFFFF or 0xFFFFFFFF in {size, at}:
+    if count == 0xFFFF or _MAX32 in {size, at}:
         count, size, at = _directory64(extent, look, end_at)
     if at + size > end_at:
         raise contradicts("the directory of the archive lies outside of it")
@@ -165,16 +170,18 @@ def _members(directory: bytes, count: int, content_end: int) -> dict[str, Member
 
 
 def _member(directory: bytes, at: int) -> tuple[Member, int]:
-    if directory[at : at + 4] != _ENTRY or len(directory) < at + 46:
-        raise contradicts("the directory of the archive is damaged")
-    flags, method, _, crc, packed, size = struct.unpack_from("<HHIIII", directory, at + 8)
-    name_length, extra_length, comment_length = struct.unpack_from("<HHH", directory, at + 28)
-    header_at = int.from_bytes(directory[at + 42 : at + 46], "little")
     begin = at + 46
+    if directory[at : at + 4] != _ENTRY or len(directory) < begin:
+        raise contradicts("the directory of the archive is damaged")
+    flags, method, crc, packed, size, name_length, extra_length, comment_length, header_at = _FIELDS.unpack_from(
+        directory, at + 8
+    )
     name = directory[begin : begin + name_length].decode("utf-8", "replace")
-    extra = directory[begin + name_length : begin + name_length + extra_length]
-    size, packed, header_at = _wide(extra, size, packed, header_at)
-    _check_name(name)
+    if _MAX32 in {size, packed, header_at}:
+        extra = directory[begin + name_length : begin + name_length + extra_length]
+        size, packed, header_at = _wide(extra, size, packed, header_at)
+    if _FORBIDDEN.search(name):
+        raise refused(f"a member is named {_shown(name)}")
     if method or flags & 1 or packed != size:
         raise refused(f"{_shown(name)} is compressed or encrypted, which torch never does")
     return Member(name, size, crc, header_at), begin + name_length + extra_length + comment_length
@@ -189,17 +196,12 @@ def _wide(extra: bytes, size: int, packed: int, header_at: int) -> tuple[int, in
         if kind == 1:
             field = extra[at + 4 : at + 4 + length]
             for place, value in enumerate(values):
-                if value == 0xFFFFFFFF:
+                if value == _MAX32:
                     values[place] = int.from_bytes(field[:8], "little")
                     field = field[8:]
             break
         at += 4 + length
     return values[0], values[1], values[2]
-
-
-def _check_name(name: str) -> None:
-    if name.startswith("/") or "\\" in name or "\0" in name or ".." in name.split("/") or name[1:2] == ":":
-        raise refused(f"a member is named {_shown(name)}")
 
 
 def _check_overlaps(members: dict[str, Member]) -> None:

@@ -24,7 +24,10 @@ def check(file: File, look: Look) -> tuple[Note, ...]:
     """What is wrong with a file of which nothing else matters."""
     if file.name.endswith(".safetensors"):
         return safetensors_files.check(file, look)
-    return look_at(file, look).notes
+    try:
+        return _content(file, look, keys=False).notes
+    except (Finding, Unreadable) as error:
+        return (noted(file.path, error),)
 
 
 def check_all(files: Iterable[File], look: Look) -> tuple[Note, ...]:
@@ -41,7 +44,7 @@ def holding(presence: dict[str, bool]) -> Components:
     return Components(**{name: Presence.PRESENT if there else Presence.ABSENT for name, there in presence.items()})
 
 
-def _content(file: File, look: Look) -> Content:
+def _content(file: File, look: Look, *, keys: bool = True) -> Content:
     if file.size_bytes == 0:
         raise ends_early("the file is empty")
     head = look.read(file, 0, min(len(torch_archives.LEGACY), file.size_bytes))
@@ -50,7 +53,7 @@ def _content(file: File, look: Look) -> Content:
     if not torch_archives.ZIP.startswith(head[:4]):
         raise contradicts("neither an archive nor a legacy file of torch")
     archive = torch_archives.read(whole(file), look)
-    content = torch_keys.of(archive.value)
+    content = torch_keys.of(archive.value) if keys else Content()
     notes = (*archive.notes(file.path), *torch_keys.foreign(archive.pickle.globals, file.path))
     return structs.replace(content, notes=notes)
 

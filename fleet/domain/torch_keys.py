@@ -6,7 +6,7 @@ alone: the tree may be endless. Must not read files.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase, translate
+from fnmatch import translate
 from typing import Final
 
 from msgspec import structs
@@ -16,20 +16,29 @@ from fleet.domain.pickle_machine import Opaque, Storage, Value
 
 MOST_LOOKED_AT: Final = 4000  # values of one tree
 MOST_NAMED: Final = 5
+
+
+def any_of(*patterns: str) -> re.Pattern[str]:
+    """One expression for several patterns as of a shell."""
+    return re.compile("|".join(map(translate, patterns)))
+
+
 STEP_KEYS: Final = ("global_step", "global_steps", "iteration", "step")
 
-_WEIGHTS: Final = ("model*", "state_dict", "*_state_dict", "module", "params*", "net*")
-_OPTIMIZER: Final = ("optim*", "opt_state*")
-_SCHEDULE: Final = ("*scheduler*", "lr_sched*")
+_WEIGHTS: Final = any_of("model*", "state_dict", "*_state_dict", "module", "params*", "net*")
+_OPTIMIZER: Final = any_of("optim*", "opt_state*")
+_SCHEDULE: Final = any_of("*scheduler*", "lr_sched*")
 _SCHEDULE_KEYS: Final = ("last_epoch", "_step_count", "num_steps")
-_POSITION: Final = (
+_POSITION: Final = any_of(
     *("epoch", *STEP_KEYS, "global_samples", "loops", "train_state"),
     *("*sampler*", "*dataloader*", "consumed*", "batch*"),
 )
-_RNG: Final = ("rng*", "random_state*", "torch_rng*", "cuda_rng*", "*rng_state*")
+_RNG: Final = any_of("rng*", "random_state*", "torch_rng*", "cuda_rng*", "*rng_state*")
+
+_NO_WEIGHTS: Final = re.compile(f"{_OPTIMIZER.pattern}|{_SCHEDULE.pattern}|{_RNG.pattern}")
 
 # Functions and classes that checkpoints of the trainers we know are made of. All else is named, not condemned.
-_FAMILIAR: Final = (
+_FAMILIAR: Final = any_of(
     *("collections OrderedDict", "collections defaultdict", "collections deque", "collections Counter"),
     *("torch *Storage", "torch Size", "torch device", "torch dtype", "torch Tensor", "torch Generator"),
     *("torch float*", "torch bfloat16", "torch int*", "torch uint*", "torch bool", "torch complex*", "torch half"),
@@ -49,9 +58,6 @@ _FAMILIAR: Final = (
     *("megatron.core.* *", "megatron.* *", "deepspeed.* *", "transformers.* *", "accelerate.* *", "lightning.* *"),
     *("pytorch_lightning.* *", "lightning_fabric.* *", "nemo.* *", "torchtitan.* *", "omegaconf.* *"),
 )
-
-
-_IS_FAMILIAR: Final = re.compile("|".join(map(translate, _FAMILIAR)))
 
 
 def of(value: Value) -> Content:
@@ -89,7 +95,7 @@ def step(value: Mapping[Value, Value]) -> int | None:
 
 def foreign(globals_: Iterable[str], path: str) -> tuple[Note, ...]:
     """What a pickle names that checkpoints are not made of."""
-    found = sorted(name for name in globals_ if not _IS_FAMILIAR.match(name))
+    found = sorted(name for name in globals_ if not _FAMILIAR.match(name))
     if not found:
         return ()
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
@@ -115,12 +121,13 @@ def _lightning(value: Mapping[Value, Value]) -> Content:
     return Content(found, step(value))
 
 
-def _under(value: Mapping[Value, Value], patterns: tuple[str, ...], but: tuple[str, ...] = ()) -> list[Value]:
-    def matches(key: Value, wanted: tuple[str, ...]) -> bool:
-        return isinstance(key, str) and any(fnmatchcase(key.lower()[:100], pattern) for pattern in wanted)
-
-    keys = list(value)[:MOST_LOOKED_AT]
-    return [value[key] for key in keys if matches(key, patterns) and not matches(key, but)]
+def _under(value: Mapping[Value, Value], wanted: re.Pattern[str], but: re.Pattern[str] | None = None) -> list[Value]:
+    found = []
+    for key in list(value)[:MOST_LOOKED_AT]:
+        name = key.lower()[:100] if isinstance(key, str) else ""
+        if wanted.match(name) and not (but and but.match(name)):
+            found.append(value[key])
+    return found
 
 
 def _fullest(found: Iterable[Presence]) -> Presence:
@@ -129,8 +136,7 @@ def _fullest(found: Iterable[Presence]) -> Presence:
 
 
 def _weights(value: Mapping[Value, Value]) -> Presence:
-    others = (*_OPTIMIZER, *_SCHEDULE, *_RNG)
-    found = _under(value, _WEIGHTS, others)
+    found = _under(value, _WEIGHTS, _NO_WEIGHTS)
     if any(holds_tensors(each) for each in found):
         return Presence.PRESENT
     return Presence.EMPTY if any(each == {} for each in found if isinstance(each, dict)) else Presence.ABSENT

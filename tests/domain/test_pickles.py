@@ -103,6 +103,14 @@ def test_lists_in_lists_do_not_recurse():
     assert depth == 200_000
 
 
+def test_objects_in_objects_do_not_recurse_when_they_go():
+    deep = b"ca\nb\nq\x00" + b"(t" + b"R" + b"\x85q\x010" + b"h\x00h\x01R\x85q\x010" * 60_000 + b"h\x01."
+    value, depth = read(deep).value, 0
+    while value and isinstance(value[0], Opaque):
+        value, depth = value[0].args, depth + 1
+    assert depth == 60_001
+
+
 def test_deep_tuples_as_keys_are_not_hashed():
     deep = b"}" + b")" + b"\x85" * 100_000 + b"Ns."
     (key,) = read(deep).value
@@ -175,4 +183,4 @@ def test_a_pickle_with_one_byte_changed_gives_an_answer(value, data):
 
 def test_every_opcode_is_known():
     known = {code.code.encode("latin-1")[0] for code in pickletools.opcodes}
-    assert known == set(pickles._HANDLERS)
+    assert known == {*pickles._HANDLERS, pickles._STOP}

@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from django.core.management import call_command
 from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
 from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
@@ -121,3 +122,18 @@ def test_a_copied_orbax_directory_without_its_commit_file_is_not_complete(put, s
     assert shelf.checkpoints[0].state is State.IN_PROGRESS
     put("run/100/commit_success.txt", b"")
     assert Survey(store(), "run").shelves()[0].checkpoints[0].state is State.COMPLETE
+
+
+def test_the_command_takes_an_address(put, bucket, endpoint, monkeypatch, capsys):
+    """With endpoint and credentials from where the AWS tools look for them."""
+    for name, value in (("ENDPOINT_URL", endpoint), ("ACCESS_KEY_ID", "a"), ("SECRET_ACCESS_KEY", "b")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    put("run/full.pt", makers.archive())
+    call_command("checkpoint", f"s3://{bucket}/run")
+    assert "newest complete: step 1234, run/full.pt" in capsys.readouterr().out
+    call_command("checkpoint", f"s3://{bucket}/run/full.pt", "--deep")
+    assert "run/full.pt: complete" in capsys.readouterr().out
+    for address, code in ((f"s3://{bucket}/nothing", 2), ("s3://", 2)):
+        with pytest.raises(SystemExit) as left:
+            call_command("checkpoint", address)
+        assert left.value.code == code
