@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 
 from dashboard import tokens
@@ -84,8 +85,6 @@ def test_a_browsers_session_changes_nothing_over_the_api(as_person, watched):
 
 
 def test_an_operator_of_another_cluster_may_not(program, people):
-    from django.contrib.auth.models import Group
-
     people["nobody"].groups.add(Group.objects.get_or_create(name="operator:elsewhere")[0])
     people["nobody"].groups.add(Group.objects.get_or_create(name="viewer:rehearsal")[0])
     answer = post(program("nobody"), "plans", CORDON)
@@ -142,3 +141,15 @@ def test_an_end_is_the_end_of_its_events(program):
     events = b"".join(olga.get(f"/api/v1/actions/{plan['id']}/events"))
     assert events.startswith(b"event: action\ndata: ")
     assert events.count(b"event: ") == 1
+
+
+def test_an_action_of_a_cluster_that_is_not_theirs_does_not_exist(program, people):
+    """Whatever is asked of it: seeing, confirming, approving, stopping."""
+    plan = post(program("operator"), "plans", CORDON).json()
+    people["viewer"].groups.set([Group.objects.get_or_create(name="approver:elsewhere")[0]])
+    stranger = program("viewer")
+    for path in (f"plans/{plan['id']}", f"actions/{plan['id']}", f"actions/{plan['id']}/events"):
+        assert stranger.get(f"/api/v1/{path}").status_code == 404
+    body = {"digest": plan["digest"], "reason": "because"}
+    for path in (f"plans/{plan['id']}/confirm", f"plans/{plan['id']}/approve", f"actions/{plan['id']}/stop"):
+        assert post(stranger, path, body).status_code == 404
