@@ -208,6 +208,7 @@ def test_nothing_is_wrong_on_the_pages_of_maintenance(person, vigie):
     found["a run"] = faults(page)
     page.unroute("**/*part=live")
     expect(page.locator("[data-follow=run]")).to_have_count(0, timeout=180_000)
+    expect(page.locator("h1")).to_be_visible()
     found["its end"] = faults(page)
     for path in (
         "actions/",

@@ -171,20 +171,6 @@ def as_nobody():
         os.seteuid(0)
 
 
-def test_permissions_are_named(store, root, request):
-    (root / "closed").mkdir()
-    (root / "x.pt").write_bytes(b"12345")
-    (root / "closed").chmod(0)
-    (root / "x.pt").chmod(0)
-    for folder in (root, *root.parents[:3]):
-        folder.chmod(folder.stat().st_mode | 0o755)
-    request.getfixturevalue("as_nobody")
-    assert left_out(store) == {"closed": (Why.DENIED, "")}
-    (file,) = store.list("", MOST).files
-    assert reason(store.read, file, 0, 5) == "denied"
-    assert reason(store.list, "closed", MOST) == "denied"
-
-
 def test_nothing_is_written(store, root):
     (root / "x.pt").write_bytes(b"12345")
     os.utime(root / "x.pt", (1000, 2000))
