@@ -1,6 +1,8 @@
 """Checkpoints on a file system: what is listed, what is never opened, and what happens when the tree changes meanwhile."""
 
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -169,6 +171,21 @@ def as_nobody():
         yield
     finally:
         os.seteuid(0)
+
+
+def test_permissions_are_named(store, root, request):
+    (root / "closed").mkdir()
+    (root / "x.pt").write_bytes(b"12345")
+    (root / "closed").chmod(0)
+    (root / "x.pt").chmod(0)
+    ours = Path(tempfile.gettempdir())
+    for folder in (root, *(above for above in root.parents if ours in above.parents)):
+        folder.chmod(folder.stat().st_mode | 0o755)
+    request.getfixturevalue("as_nobody")
+    assert left_out(store) == {"closed": (Why.DENIED, "")}
+    (file,) = store.list("", MOST).files
+    assert reason(store.read, file, 0, 5) == "denied"
+    assert reason(store.list, "closed", MOST) == "denied"
 
 
 def test_nothing_is_written(store, root):

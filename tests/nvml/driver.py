@@ -134,5 +134,6 @@ class Driver:
 
     def calls(self) -> list[tuple[int, str]]:
         """Every call so far: process id, and `devices.3.power` or `init`."""
-        lines = self.trace.read_text().splitlines() if self.trace.exists() else []
+        text = self.trace.read_text() if self.trace.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may be half written
         return [(int(pid), what) for pid, what in (line.split(" ", 1) for line in lines)]

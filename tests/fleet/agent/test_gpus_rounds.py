@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.adapters.gpus_rounds import DEADLINE_S, MOST_WAITING, PATIENCE_S, Process, Reader
+from fleet.adapters.gpus_rounds import DEADLINE_S, GOOD_ROUNDS, MOST_WAITING, PATIENCE_S, Process, Reader
 from fleet.domain.gpus import Answer, DriverStatus
 from tests.fleet.agent.conftest import NEVER
 
@@ -74,6 +74,19 @@ def test_a_gpu_that_hung_keeps_its_identity(driver, readers):
         assert (gpus[3].answer, gpus[3].pci, gpus[3].serial) == (Answer.HUNG, "0000:33:00.0", "1654423000003")
         assert gpus[3].uuid.startswith("GPU-00000003")
         assert (gpus[5].answer, gpus[5].uuid) == (Answer.HUNG, "")
+
+
+def test_one_that_answers_late_is_read_by_its_own_process_and_then_with_the_others(driver, readers):
+    reader = readers(clock=Clock(driver, [hang(driver, 3)], [HALF]))
+    assert reader.read(NEVER).gpus[3].answer is Answer.HUNG
+    release(driver, 3, 77)
+    while (gpus := reader.read(NEVER).gpus)[3].answer is Answer.HUNG:
+        assert gpus[4].temperature_c == 35
+    assert gpus[3].temperature_c == 77
+    for _ in range(GOOD_ROUNDS + 1):
+        assert [gpu.answer for gpu in reader.read(NEVER).gpus] == [Answer.OK] * 8
+    readings = attempts(driver, "devices.3.power")
+    assert readings[1] != readings[-1] == attempts(driver, "devices.4.power")[-1]
 
 
 def test_a_process_that_waits_for_long_is_replaced_by_one_that_tries_once(driver, readers):
