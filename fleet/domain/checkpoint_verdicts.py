@@ -59,6 +59,7 @@ def judge(unit: Unit, look: Look, *, uploads: bool = False) -> Checkpoint:
         unit.aside,
         tuple(dict.fromkeys(notes)),
         look.read_bytes,
+        min((file.modified_at for file in unit.files.values()), default=None),
     )
 
 

@@ -135,6 +135,7 @@ class Checkpoint(Struct, frozen=True):
     aside: bool = False  # not one that counts as the newest, whatever its step
     notes: tuple[Note, ...] = ()
     read_bytes: int = 0  # what it cost to find out
+    first_byte_at: float | None = None  # oldest mtime of its files
 
     @property
     def whole(self) -> bool:

@@ -36,8 +36,13 @@ class PodTerm(Part, frozen=True):
     namespace_selector: LabelSelector | None = None
 
 
+class WeightedPodTerm(Part, frozen=True):
+    pod_affinity_term: PodTerm = PodTerm()
+
+
 class PodAffinity(Part, frozen=True):
     required: tuple[PodTerm, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[WeightedPodTerm, ...] = field(default=(), name="preferredDuringSchedulingIgnoredDuringExecution")
 
 
 class Affinity(Part, frozen=True):
@@ -60,11 +65,28 @@ class Port(Part, frozen=True):
     protocol: str = "TCP"
 
 
+class Variable(Part, frozen=True):
+    """Of a container's environment; one that is taken from elsewhere (a Secret, the pod's own fields) has no value here."""
+
+    name: str = ""
+    value: str = ""
+
+
+class Mount(Part, frozen=True):
+    name: str = ""  # of the volume
+    mount_path: str = ""
+    sub_path: str = ""
+    sub_path_expr: str = ""  # the same with $(VARIABLES) in it
+    read_only: bool = False
+
+
 class FullContainer(objects.Container, frozen=True):
     image: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     ports: tuple[Port, ...] = ()
+    env: tuple[Variable, ...] = ()
+    volume_mounts: tuple[Mount, ...] = ()
 
 
 class EmptyDir(Part, frozen=True):
