@@ -8,13 +8,15 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from fleet.domain import draining
+from fleet.domain import draining, smoke
 from fleet.domain.callers import Review
 from fleet.domain.checkpoint_files import File, Listing
+from fleet.domain.endpoints import EndpointSlice
 from fleet.domain.facts import Permission, Right
 from fleet.domain.gpus import Reading
 from fleet.domain.kube import Event, Kind
 from fleet.domain.objects import Budget, Node, Object, Service
+from fleet.domain.revisions import Json, Patch, Workload
 from fleet.domain.specs import Claim, FullPod, Storage
 
 
@@ -113,6 +115,37 @@ class Changer(Protocol):
 
     def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
         """A pod's answer to GET, through the API server's proxy, at most 1 MiB within 2 s."""
+
+    def read_workload(self, kind: str, namespace: str, name: str) -> Workload | None:
+        """A Deployment, StatefulSet or DaemonSet, whole."""
+
+    def read_holders(self, workload: Workload) -> tuple[Json, ...]:
+        """Whatever may keep its revisions, whole: ReplicaSets or ControllerRevisions that its labels select."""
+
+    def read_service(self, namespace: str, name: str) -> Service | None: ...
+
+    def read_slices(self, namespace: str, service: str) -> tuple[EndpointSlice, ...]: ...
+
+    def change_workload(self, workload: Workload, patch: Patch, *, dry_run: bool = False) -> Workload | None:
+        """Write on exactly the version that was read: another one is refused with status 409. None: a subresource was written."""
+
+    def select(
+        self,
+        service: Service,
+        selector: Mapping[str, str],
+        annotations: Mapping[str, str | None],
+        *,
+        dry_run: bool = False,
+    ) -> Service:
+        """Make exactly this the selector of exactly the Service that was read: one of another version is refused with status
+        409. An annotation None is taken away."""
+
+    def create(self, kind: str, namespace: str, body: Json, *, dry_run: bool = False) -> Json:
+        """A new Deployment or PodDisruptionBudget. Status 409 when there is one of that name."""
+
+    def ask_pod(self, namespace: str, name: str, port: int, path: str, within_s: float) -> smoke.Answer:
+        """A pod's answer to GET through the API server's proxy, whatever its status, at most 1 MiB. No answer is an answer too;
+        raises smoke.RequestError for a path or a port that may not be asked."""
 
 
 class Exporter(Struct, frozen=True):

@@ -5,49 +5,29 @@ proxy. Must not decide whether anything is wise, never deletes a pod, and never 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct, field
 
-from fleet.adapters.cluster_kubernetes import JSON, ApiServer, Reply
-from fleet.adapters.cluster_streams import decoded, refusal
+from fleet.adapters.cluster_kubernetes import Reply
+from fleet.adapters.cluster_requests import MANAGER, WRITE_WITHIN_S, refused, status_of
+from fleet.adapters.cluster_streams import decoded
+from fleet.adapters.cluster_workloads import WorkloadChanges
 from fleet.domain import draining, kube, objects
 from fleet.domain.facts import Permission, Right
 from fleet.domain.kube import Kind
-from fleet.domain.objects import Budget, Metadata, Node, Object, Service
+from fleet.domain.objects import Budget, Node, Object, Service
 from fleet.domain.specs import Claim, FullPod, Storage
 from fleet.ports import PortError
 
-T = TypeVar("T")
-O = TypeVar("O", bound=Object)  # noqa: E741 -- an object
-
-MANAGER = "vigie"
-PAGE = 500
-READ_WITHIN_S = 15.0
-WRITE_WITHIN_S = 10.0
 PROXY_WITHIN_S = 2.0
 MOST_PROXIED_BYTES = 1024 * 1024
 MERGE_PATCH = "application/merge-patch+json"
 
 _CONTROLLERS = (Kind.DEPLOYMENT, Kind.REPLICA_SET, Kind.STATEFUL_SET, Kind.DAEMON_SET, Kind.JOB)
-
-
-class _ListMetadata(Struct):
-    token: str = field(default="", name="continue")
-
-
-class _Items(Struct):
-    """A list whose items are decoded on their own."""
-
-    metadata: _ListMetadata = field(default_factory=_ListMetadata)
-    items: list[msgspec.Raw] | None = None
-
-
-class _OnlyMetadata(Struct):
-    metadata: Metadata = Metadata()
 
 
 class _ReviewStatus(Struct):
@@ -59,16 +39,11 @@ class _Review(Struct):
     status: _ReviewStatus = field(default_factory=_ReviewStatus)
 
 
-_ITEMS = msgspec.json.Decoder(_Items)
 _REVIEW = msgspec.json.Decoder(_Review)
-_KEYS = msgspec.json.Decoder(_OnlyMetadata)
 
 
-class KubernetesChanges:
+class KubernetesChanges(WorkloadChanges):
     """`fleet.ports.Changer` over one API server's connection."""
-
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
 
     # Reading
 
@@ -155,7 +130,7 @@ class KubernetesChanges:
             "POST", path, msgspec.json.encode(body), query={"fieldManager": MANAGER}, within_s=WRITE_WITHIN_S
         )
         if reply.status == 401:
-            raise _refused(reply)
+            raise refused(reply)
         return _eviction(reply)
 
     def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
@@ -166,47 +141,6 @@ class KubernetesChanges:
         return self._server.read(
             f"{proxied}/{path.lstrip('/')}", within_s=PROXY_WITHIN_S, most_bytes=MOST_PROXIED_BYTES
         )
-
-    # Requests
-
-    def _write(self, method: str, path: str, body: object, kind: str = JSON) -> Reply:
-        query = {"fieldManager": MANAGER}
-        reply = self._server.send(
-            method, path, msgspec.json.encode(body), query=query, kind=kind, within_s=WRITE_WITHIN_S
-        )
-        if not 200 <= reply.status < 300:
-            raise _refused(reply)
-        return reply
-
-    def _get(self, path: str, type_: type[T]) -> T | None:
-        try:
-            body = self._server.read(path, within_s=READ_WITHIN_S)
-        except PortError as error:
-            if error.status == 404:
-                return None
-            raise
-        return decoded(msgspec.json.Decoder(type_).decode, body)
-
-    def _list(self, path: str, type_: type[O], query: Mapping[str, str] | None = None) -> tuple[O, ...]:
-        """The whole list, by pages of one version. One that expires between two pages is begun again, once."""
-        try:
-            return self._pages(path, type_, query or {})
-        except PortError as error:
-            if error.status != 410:
-                raise
-            return self._pages(path, type_, query or {})
-
-    def _pages(self, path: str, type_: type[O], query: Mapping[str, str]) -> tuple[O, ...]:
-        decode = _tolerant(msgspec.json.Decoder(type_).decode)
-        found: list[O] = []
-        token = ""
-        while True:
-            asked = {**query, "limit": str(PAGE), **({"continue": token} if token else {})}
-            page = decoded(_ITEMS.decode, self._server.read(path, asked))
-            found += [decoded(decode, bytes(item)) for item in page.items or ()]
-            token = page.metadata.token
-            if not token:
-                return tuple(found)
 
 
 _TYPES: Mapping[Kind, type[Object]] = {
@@ -222,31 +156,8 @@ def _pod_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
 
 
-def _tolerant(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    """Nulls where the API allows them for what is absent."""
-
-    def decoding(body: bytes) -> T:
-        try:
-            return decode(body)
-        except msgspec.ValidationError:
-            return decode(msgspec.json.encode(kube.without_nulls(msgspec.json.decode(body))))
-
-    return decoding
-
-
-def _status(reply: Reply) -> kube.Status:
-    try:
-        return kube.status(reply.body)
-    except kube.Unreadable:  # a proxy's page: the code says enough
-        return kube.Status()
-
-
-def _refused(reply: Reply) -> PortError:
-    return refusal(reply.status, _status(reply), reply.retry_after)
-
-
 def _eviction(reply: Reply) -> draining.Reply:
-    status = _status(reply)
+    status = status_of(reply)
     causes = tuple(draining.Cause(cause.reason, cause.message) for cause in status.details.causes)
     after = reply.retry_after.strip()
     return draining.Reply(

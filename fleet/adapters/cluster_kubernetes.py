@@ -113,6 +113,24 @@ class ApiServer:
             raise _too_long()
         return body
 
+    def ask(self, path: str, *, within_s: float, most_bytes: int) -> Reply:
+        """The answer to a GET whatever its status, whole within `within_s`. Sent once. Raises PortError when there is none, or a
+        longer one."""
+        until = time.monotonic() + within_s
+        pools, url, headers = self._request("GET", path, {})
+        options = {"timeout": Timeout(total=within_s), "retries": False, "redirect": False, "preload_content": False}
+        try:
+            response = pools.request("GET", url, headers=headers, **options)
+        except BREAKS as error:
+            raise broken(error) from None
+        try:
+            body = bounded(response, until, most_bytes)
+        except BREAKS as error:
+            raise broken(error) from None
+        finally:
+            response.close()
+        return Reply(response.status, body)
+
     def watch(self, path: str, query: Mapping[str, str], silence_s: float) -> Any:
         """A urllib3 response. Its headers have to come soon; its peer may then be silent for `silence_s`. Raises PortError."""
         response = self._get(path, query, self._timeout())
