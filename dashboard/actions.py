@@ -263,7 +263,7 @@ def _going(found: Action, made: Plan, now: float) -> dict[str, Any]:
         "log": trail.log(told, rows),
         "stop": say(f"act.stop.{found.kind}", node=found.target),
         "leaves": _leaves(found),
-        "reboot": _reboot(stages, found),
+        "by_hand": steps.by_hand(stages),
         "again_title": buttons.title(found.kind, found.target),
         "again": found.state in {ActionState.EXPIRED, ActionState.REFUSED, ActionState.FAILED, ActionState.STOPPED},
     }
@@ -273,9 +273,3 @@ def _leaves(found: Action) -> Text:
     if found.stop_at is not None:
         return say("act.stop-leaves.asked", by=found.stop_by)
     return say("act.stop-leaves.empties" if ACTIONS[found.kind].empties else "act.stop-leaves.light")
-
-
-def _reboot(stages: list[Any], found: Action) -> str:
-    """The command of a reboot by hand, while one is waited for."""
-    waits = any(stage.kind == "reboot" and stage.state in {"started", "waiting"} for stage in stages)
-    return f"ssh {found.target} sudo systemctl reboot" if waits else ""

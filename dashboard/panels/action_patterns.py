@@ -215,7 +215,11 @@ RUN: Patterns = {
     "act.proof.requests": _("Requests in flight"),
     "act.proof.scratch": _("emptyDir"),
     "act.proof.back": _("Pods that are back"),
-    "act.reboot.command": _("This step waits for whoever owns the machines. By hand:"),
+    "act.reboot.command": _("This step waits for whoever owns the machines. By hand, as this site does:"),
+    "act.reboot.asked": _(
+        "This step waits for whoever owns the machines. What is asked of them is on the node, in the annotation {annotation}; "
+        "it goes on when the boot ID is another one:"
+    ),
 }
 
 ENDS: Patterns = {

@@ -43,6 +43,22 @@ SITE: Patterns = {
     "guard.failure-domain.zone": _("Zone {name} has maintenance enough already"),
     "guard.failure-domain.pool": _("Pool {name} has maintenance enough already"),
     "guard.failure-domain.cluster": _("The cluster has maintenance enough already"),
+    "guard.failure-domain.rack-unknown": _(
+        "Nodes of pool {pool} whose rack is unknown have maintenance enough already"
+    ),
+    "guard.failure-domain.zone-unknown": _(
+        "Nodes of pool {pool} whose zone is unknown have maintenance enough already"
+    ),
+    "guard.failure-domain.pool-unknown": _("Nodes whose pool is unknown have maintenance enough already"),
+    "guard.failure-domain.rack-unknown.why": _(
+        "Under way: {running}, the limit is {limit}. No label tells racks apart, so all of them count as one."
+    ),
+    "guard.failure-domain.zone-unknown.why": _(
+        "Under way: {running}, the limit is {limit}. No label tells zones apart, so all of them count as one."
+    ),
+    "guard.failure-domain.pool-unknown.why": _(
+        "Under way: {running}, the limit is {limit}. No label tells pools apart, so all of them count as one."
+    ),
     "guard.failure-domain.rack.why": _("Under way: {running}, the limit is {limit}."),
     "guard.failure-domain.zone.why": _("Under way: {running}, the limit is {limit}."),
     "guard.failure-domain.pool.why": _("Under way: {running}, the limit is {limit}."),
@@ -59,7 +75,9 @@ SITE: Patterns = {
     ),
     "guard.telemetry": _("Readings of the GPUs are fresh"),
     "guard.telemetry.not-measured": _("Nobody measures the GPUs of {subject}"),
-    "guard.telemetry.not-measured.why": _("That they came back well can only be told by what Kubernetes says."),
+    "guard.telemetry.not-measured.why": _(
+        "There are no readings of them, or the picture is away: how they are now, and whether they come back well, is unknown."
+    ),
     "guard.telemetry.silent": _("The GPUs of {subject} send no readings"),
     "guard.telemetry.silent.why": _(
         "The last ones are {age_s} old. Without them nobody can prove that the GPUs came back well."
@@ -102,6 +120,10 @@ PODS: Patterns = {
     "guard.budgets.never": _("Budget {budget} never lets {subject} go"),
     "guard.budgets.never.why": _(
         "It needs {needs} healthy pods and {expected} are expected: not even with all of them Ready may one go."
+    ),
+    "guard.budgets.unknown": _("Whether budget {budget} lets {subject} go is unknown"),
+    "guard.budgets.unknown.why": _(
+        "It counts pods of a controller of a kind that Vigie does not read, and its status does not tell how many it expects."
     ),
     "guard.budgets.no-replacement": _(
         "Budget {budget} lets {subject} go only after others are back, and they have no place"
@@ -183,6 +205,13 @@ REMEDIES: Patterns = {
     ),
     "remedy.wait-for-window": _("Wait until maintenance is allowed again."),
     "remedy.use-own-runbook": _("Follow the runbook of whoever runs the control plane."),
+    "remedy.label-nodes": _(
+        "Wait until the maintenance of the others has ended, or label the nodes: topology.kubernetes.io/rack and /zone."
+    ),
+    "remedy.measure": _("Wait for a reading, or let the agent or dcgm-exporter run on the node."),
+    "remedy.look-at-budget": _(
+        "Look what kubectl describe pdb says of it. A count in minAvailable needs no controller’s scale."
+    ),
     "remedy.wait-for-others": _("Wait until the maintenance of the others has ended."),
     "remedy.bring-back": _("Bring other nodes back first."),
     "remedy.wait-for-kubelet": _("Wait until its kubelet reports, or repair it at the machine."),

@@ -10,7 +10,8 @@ from typing import Any
 from dashboard.panels import measures
 from dashboard.panels.measures import known
 from dashboard.panels.words import Age, Clock, Text, say
-from fleet.domain.plans import StepState
+from fleet.domain.actions import REBOOT
+from fleet.domain.plans import StepKind, StepState
 
 GLYPHS = {"done": "s-ok", "now": "s-run", "todo": "s-todo", "failed": "s-bad", "skipped": "s-off", "undone": "s-off"}
 NOW = {StepState.STARTED, StepState.WAITING}
@@ -26,6 +27,26 @@ class Stage:
     word: Text
     title: Text
     text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """What whoever owns the machines needs for a reboot that is waited for."""
+
+    words: Text
+    command: str
+
+
+def by_hand(rows: Iterable[Any]) -> ByHand | None:
+    """The site's own command when its policy has one; else how to see what is asked for: how machines are rebooted is not ours to
+    guess. None while no reboot is waited for."""
+    row = next((row for row in rows if row.kind == StepKind.REBOOT and row.state in NOW), None)
+    if row is None:
+        return None
+    if command := row.facts.get("command"):
+        return ByHand(say("act.reboot.command"), str(command))
+    path = f"{{.metadata.annotations.{REBOOT.replace('.', chr(92) + '.', 1)}}} {{.status.nodeInfo.bootID}}"
+    return ByHand(say("act.reboot.asked", annotation=REBOOT), f"kubectl get node {row.subject} -o jsonpath='{path}'")
 
 
 def stages(rows: Iterable[Any]) -> list[Stage]:

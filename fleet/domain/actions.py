@@ -85,7 +85,12 @@ def _maintain_steps(draft: Draft) -> tuple[Step, ...]:
         cordon,
         drain,
         release,
-        Step(StepKind.REBOOT, facts.target, (("boot_id", boot),), deadline_s=deadlines.reboot_s),
+        Step(
+            StepKind.REBOOT,
+            facts.target,
+            (("boot_id", boot), ("command", facts.policy.reboot_command(facts.target) or None)),
+            deadline_s=deadlines.reboot_s,
+        ),
         Step(
             StepKind.VERIFY,
             facts.target,
@@ -114,7 +119,7 @@ def _maintain_commands(draft: Draft) -> tuple[str, ...]:
     node = draft.facts.target
     return (
         *_drain_commands(draft),
-        f"# reboot {node} as your site does, then:",
+        draft.facts.policy.reboot_command(node) or f"# reboot {node} as your site does, then:",
         f"kubectl wait node/{node} --for=condition=Ready --timeout={round(draft.facts.policy.deadlines.reboot_s / 60)}m",
         f"kubectl uncordon {node}",
     )

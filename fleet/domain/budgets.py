@@ -46,10 +46,12 @@ def _meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 class Scale(Struct, frozen=True):
-    """What the controller of a pod is set to: `owner` tells controllers apart. `replicas` None: it has no scale (a Job)."""
+    """What the controller of a pod is set to: `owner` tells controllers apart. `replicas` None: it has no scale (a Job), or, not
+    `known`, it is of a kind that we do not read and that may well have one (an Argo Rollout)."""
 
     owner: str
     replicas: int | None
+    known: bool = True
 
 
 class Standing(StrEnum):
@@ -59,6 +61,7 @@ class Standing(StrEnum):
     WAIT = "wait"  # none now; when missing pods are Ready again, some
     UNREADY = "unready"  # none while its pod is not Ready, and that protects nothing
     NEVER = "never"  # not even with every pod Ready: the budget has to change
+    UNKNOWN = "unknown"  # nobody has told what it counts with
 
 
 class Allowance(Struct, frozen=True):
@@ -75,14 +78,33 @@ def allowance(budget: Budget, pods: Iterable[tuple[Pod, Scale | None]], now: flo
     """`pods`: those that the budget selects, each with its controller's scale (None: it has no controller).
 
     Percentages round up, both kinds. A count of `minAvailable` expects the pods that there are; everything else expects what the
-    controllers are set to, and leaves bare pods out.
+    controllers are set to, and leaves bare pods out. Of a controller that we do not read, the server's own count is taken.
     """
     found = list(pods)
     healthy = sum(_healthy(budget, pod, now) for pod, _ in found)
+    if _counts_scales(budget) and any(scale is not None and not scale.known for _, scale in found):
+        return _told(budget, healthy, found)
     scales = {scale.owner: scale.replicas for _, scale in found if scale is not None}
     expected, desired = _expected(budget, len(found), scales)
     allowed = max(0, healthy - desired) if expected > 0 else 0
     return Allowance(expected, healthy, desired, allowed, _standing(expected, desired, allowed, healthy, found))
+
+
+def _counts_scales(budget: Budget) -> bool:
+    """Whether the budget's arithmetic needs to know what controllers are set to."""
+    return budget.spec.max_unavailable is not None or not isinstance(budget.spec.min_available, int)
+
+
+def _told(budget: Budget, healthy: int, pods: Sequence[tuple[Pod, Scale | None]]) -> Allowance:
+    """By the expected and desired pods of the budget's status: its controller asks any kind for its scale. They mean nothing
+    before it has seen this version of the budget, or when it could not count (SyncFailed)."""
+    status = budget.status
+    failed = any(c.type == "DisruptionAllowed" and c.reason == "SyncFailed" for c in status.conditions)
+    if failed or status.observed_generation < budget.metadata.generation or status.expected_pods <= 0:
+        return Allowance(status.expected_pods, healthy, status.desired_healthy, 0, Standing.UNKNOWN)
+    expected, desired = status.expected_pods, status.desired_healthy
+    allowed = max(0, min(healthy - desired, status.disruptions_allowed))
+    return Allowance(expected, healthy, desired, allowed, _standing(expected, desired, allowed, healthy, pods))
 
 
 def _expected(budget: Budget, matching: int, scales: Mapping[str, int | None]) -> tuple[int, int]:
@@ -170,6 +192,7 @@ class Course(StrEnum):
 
     FINISHES = "finishes"
     WAITS = "waits"
+    UNKNOWN = "unknown"
     NEVER = "never"
 
 
@@ -202,7 +225,9 @@ def outlook(
     walk = _Walk({key: found.allowed for key, found in allowances.items()}, allowances)
     holds = [hold for pod in pods if (hold := walk.step(pod, over.get(pod.metadata.uid, ()), returning)) is not None]
     courses = {hold.course for hold in holds}
-    course = next((course for course in (Course.NEVER, Course.WAITS) if course in courses), Course.FINISHES)
+    course = next(
+        (course for course in (Course.NEVER, Course.UNKNOWN, Course.WAITS) if course in courses), Course.FINISHES
+    )
     return Outlook(course, tuple(holds))
 
 
@@ -236,6 +261,8 @@ class _Walk:
                 return Hold(uid, Course.WAITS, names, Standing.WAIT)
         key = mine[0].key
         found = self._allowances[key]
+        if found.standing is Standing.UNKNOWN:
+            return Hold(uid, Course.UNKNOWN, names, found.standing, self._gone[key])
         # With every pod Ready the budget would spare this many; those that nothing replaces are spent for good.
         spare = found.expected - found.desired - self._stuck[key]
         never = found.standing is Standing.NEVER or spare <= 0

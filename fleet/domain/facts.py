@@ -34,6 +34,7 @@ GANG = (
     "ray.io/cluster",
     "leaderworkerset.sigs.k8s.io/name",
 )
+SCALELESS = frozenset({"Job", "CronJob", "DaemonSet"})  # controllers without a scale; others may have one that we do not read
 EMPTYING = frozenset({"drain", "maintain"})  # kinds of action that move the pods of a node
 CLOCKS_S = 2.0  # so far apart may two clocks be
 
@@ -196,7 +197,9 @@ class Facts(Struct, frozen=True, dict=True):
 
     def _scale(self, pod: FullPod) -> Scale | None:
         owner = self.owners.get(pod.metadata.uid)
-        return Scale(owner.key, owner.replicas) if owner else None
+        if owner is None:
+            return None
+        return Scale(owner.key, owner.replicas, known=owner.replicas is not None or owner.kind in SCALELESS)
 
 
 def covers(budget: Budget, pod: FullPod) -> bool:

@@ -354,6 +354,7 @@ class BudgetStatus(Part, frozen=True):
     desired_healthy: int = 0
     expected_pods: int = 0
     disrupted_pods: dict[str, datetime] = {}  # evicted, and not known to be gone yet
+    conditions: tuple[Condition, ...] = ()
 
 
 class Budget(Object, frozen=True):

@@ -80,7 +80,9 @@ def budget_course(draft: Draft) -> Iterator[Check]:
         evidence: Facts = (("budget", hold.budgets[0]), ("behind", hold.behind))
         if found is not None:
             evidence += (("healthy", found.healthy), ("needs", found.desired), ("expected", found.expected))
-        if hold.course is Course.NEVER:
+        if hold.course is Course.UNKNOWN:
+            yield _block("budgets", "unknown", pod, evidence, remedy="look-at-budget", waivable_by=APPROVER)
+        elif hold.course is Course.NEVER:
             stuck = hold.standing is not Standing.NEVER
             remedy = "make-room" if stuck else "change-budget"
             yield _block("budgets", "no-replacement" if stuck else "never", pod, evidence, remedy)

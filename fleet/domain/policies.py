@@ -13,6 +13,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Struct, field
 
+from fleet.domain import grants
+from fleet.domain.grants import CheckpointRules, Grant
+
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 KINDS = ("cordon", "uncordon", "drain", "maintain")
 
@@ -43,6 +46,21 @@ class Deadlines(Section, frozen=True):
     verify_s: float = 1800.0
     prove_s: float = 1800.0
     remind_s: float = 900.0
+    save_s: float = 1800.0
+
+
+class Reboot(Section, frozen=True):
+    """How this site reboots a node by hand. `command`: what to type, with {node} for its name; "" the site has not said."""
+
+    command: str = ""
+
+
+class Checkpoints(Section, frozen=True):
+    """`reported`: workloads ("Job/ml/llm") whose own word counts that they have saved. `exec`: namespaces in which Vigie may send
+    a signal that asks a workload to save."""
+
+    reported: tuple[str, ...] = ()
+    exec: tuple[str, ...] = ()
 
 
 class Pool(Section, frozen=True):
@@ -83,10 +101,14 @@ class Freeze(Section, frozen=True):
 class Policy(Section, frozen=True):
     limits: Limits = Limits()
     deadlines: Deadlines = Deadlines()
+    reboot: Reboot = Reboot()
+    checkpoints: Checkpoints = Checkpoints()
     four_eyes: tuple[str, ...] = ()  # kinds of action that need a second person everywhere
     pools: dict[str, Pool] = {}
     window: tuple[Window, ...] = ()
     freeze: tuple[Freeze, ...] = ()
+    store: tuple[Grant, ...] = ()  # where checkpoints may be read
+    checkpoints: CheckpointRules = CheckpointRules()
 
     def needs_second(self, kind: str, pool: str) -> bool:
         return kind in self.four_eyes or kind in self.pools.get(pool, Pool()).four_eyes
@@ -95,6 +117,10 @@ class Policy(Section, frozen=True):
         """The windows of the pool when none of them is open; () when maintenance may begin."""
         mine = tuple(window for window in self.window if not window.pools or pool in window.pools)
         return () if any(window.covers(at) for window in mine) else mine
+
+    def reboot_command(self, node: str) -> str:
+        """What somebody types to reboot the node, "" when the site has not said."""
+        return self.reboot.command.replace("{node}", node)
 
     def frozen(self, pool: str, at: float) -> Freeze | None:
         return next((f for f in self.freeze if (not f.pools or pool in f.pools) and f.covers(at)), None)
@@ -131,12 +157,15 @@ def _mistakes(found: Policy) -> Iterator[tuple[Path, str]]:
             for name in section.__struct_fields__
             if getattr(section, name) <= 0
         )
+    if found.reboot.command and "{node}" not in found.reboot.command:
+        yield ("reboot", "command"), "has to name the node: {node}"
     if found.limits.unusable_share > 1:
         yield ("limits", "unusable_share"), "is a share: at most 1"
     for n, window in enumerate(found.window):
         yield from _window_mistakes(("window", n), window)
     for n, freeze in enumerate(found.freeze):
         yield from _freeze_mistakes(("freeze", n), freeze)
+    yield from grants.mistakes(found.store, found.checkpoints)
 
 
 def _unknown_kinds(path: Path, names: Iterable[str]) -> Iterator[tuple[Path, str]]:

@@ -87,32 +87,39 @@ def cordon_owner(draft: Draft) -> Iterator[Check]:
 
 
 def telemetry(draft: Draft) -> Iterator[Check]:
-    """Recovery is proved by readings: without them nobody can say that the GPUs came back well."""
-    machine = draft.facts.machine
+    """Recovery is proved by readings: without them nobody can say that the GPUs came back well. No picture is no reading."""
+    node, machine = draft.facts.node, draft.facts.machine
+    if not machine.measured and (node is None or not _is_gpu_node(node)):
+        return
     if not machine.measured:
-        yield Check("telemetry", Outcome.WARN, "not-measured", draft.facts.target)
+        yield _block(draft, "telemetry", "not-measured", remedy="measure", waivable_by=APPROVER)
     elif machine.silent or machine.read_at is None or draft.facts.now - machine.read_at > READING_S:
         age_s = None if machine.read_at is None else draft.facts.now - machine.read_at
         yield _block(draft, "telemetry", "silent", (("age_s", age_s),), remedy="restart-agent", waivable_by=APPROVER)
 
 
 def failure_domain(draft: Draft) -> Iterator[Check]:
-    """So many nodes of one rack, zone and pool, and of the whole cluster, may be under maintenance at once."""
+    """So many nodes of one rack, zone and pool, and of the whole cluster, may be under maintenance at once. The nodes of a pool
+    whose rack or zone no label names count as one: that they are apart is not known."""
     facts, limits = draft.facts, draft.facts.policy.limits
     if facts.node is None:
         return
     pool, zone, rack = place(facts.node)
     others = [other for other in facts.running if other.kind in EMPTYING and other.target != facts.target]
+    near = [other for other in others if other.pool == pool]
     counts = (
-        ("rack", rack, sum(other.rack == rack for other in others), limits.nodes_per_rack),
-        ("zone", zone, sum(other.zone == zone for other in others), limits.nodes_per_zone),
-        ("pool", pool, sum(other.pool == pool for other in others), limits.nodes_per_pool),
+        ("rack", rack, sum(other.rack == rack for other in (others if rack else near)), limits.nodes_per_rack),
+        ("zone", zone, sum(other.zone == zone for other in (others if zone else near)), limits.nodes_per_zone),
+        ("pool", pool, len(near), limits.nodes_per_pool),
         ("cluster", facts.cluster, len(others), limits.nodes),
     )
     for scope, name, running, limit in counts:
-        if name and running >= limit:
-            evidence: Facts = (("scope", scope), ("name", name), ("running", running), ("limit", limit))
-            yield Check("failure-domain", Outcome.BLOCK, scope, name, evidence, "wait-for-others", APPROVER)
+        if running >= limit:
+            evidence: Facts = (("name", name or None), ("pool", pool or None), ("running", running), ("limit", limit))
+            reason = scope if name else f"{scope}-unknown"
+            remedy = "wait-for-others" if name else "label-nodes"
+            subject = name or reason
+            yield Check("failure-domain", Outcome.BLOCK, reason, subject, evidence, remedy=remedy, waivable_by=APPROVER)
 
 
 def breaker(draft: Draft) -> Iterator[Check]:

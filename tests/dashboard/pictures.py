@@ -1,13 +1,16 @@
 """Pictures for the tests of the web face: small snapshots, and a writer that publishes them as the watch task does."""
 
+import contextlib
 import time
 import uuid
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from fleet import live
 from fleet.domain.changes import Version, diff
 from fleet.domain.picture import EMPTY, FleetRow, GpuRow, NodeRow, PodRow, Snapshot
+from tests.fleet import pictures
 
 
 def nodes(count: int = 24, **changed: NodeRow) -> Snapshot:
@@ -25,6 +28,16 @@ def nodes(count: int = 24, **changed: NodeRow) -> Snapshot:
 def with_pod(snapshot: Snapshot, name: str, node: str) -> Snapshot:
     pods = {**snapshot.pods, f"ml/{name}": PodRow(uid=name, namespace="ml", name=name, node=node, status="Running")}
     return Snapshot(**{**{t: getattr(snapshot, t) for t in Snapshot.__struct_fields__}, "pods": pods})
+
+
+@contextlib.contextmanager
+def well_read(cluster: str, names: Iterable[str]) -> Iterator[None]:
+    """While it lasts, the picture of the cluster shows GPUs that are well. Their readings are of the hour to come, so that one
+    picture is younger than anything that a test does."""
+    writer = Writer(cluster)
+    writer.publish(pictures.read(names, time.time() + 3600))
+    yield
+    writer.release()
 
 
 class Writer:

@@ -12,6 +12,7 @@ from fleet import wiring
 from fleet.act import running
 from fleet.models import Action
 from fleet.simulation.rehearsal import Rehearsal, serving
+from tests.dashboard.pictures import well_read
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
 
@@ -28,7 +29,8 @@ def watched(cluster, settings):
     settings.VIGIE_CONTEXTS = ()
     settings.VIGIE_ACTIONS = frozenset({"rehearsal"})
     wiring.site.cache_clear()
-    yield cluster
+    with well_read("rehearsal", [node.metadata.name for node in wiring.site("rehearsal").changer.read_nodes()]):
+        yield cluster
     wiring.site("rehearsal").cluster.close()
     wiring.site.cache_clear()
 

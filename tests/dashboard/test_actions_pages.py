@@ -17,6 +17,7 @@ from fleet.act import Actor, audit, running
 from fleet.domain.plans import ENDED, ActionState
 from fleet.models import Action, AuditEntry, AuditHead
 from fleet.simulation.rehearsal import Rehearsal, serving
+from tests.dashboard.pictures import well_read
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
 
@@ -36,7 +37,8 @@ def site(cluster, settings):
     settings.VIGIE_ACTIONS = frozenset({"rehearsal"})
     wiring.site.cache_clear()
     found = wiring.site("rehearsal")
-    yield found
+    with well_read("rehearsal", [node.metadata.name for node in found.changer.read_nodes()]):
+        yield found
     wiring.site("rehearsal").cluster.close()
     wiring.site.cache_clear()
 

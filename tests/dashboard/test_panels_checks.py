@@ -79,7 +79,15 @@ def _of(call: ast.Call, known: dict[str, set[str]]) -> Iterator[tuple[str, set[s
     yield guard, told(reason), remedies
 
 
-SCOPES = {"rack", "zone", "pool", "cluster"}  # of the failure domain, which names its reason by its scope
+SCOPES = {
+    "rack",
+    "zone",
+    "pool",
+    "cluster",
+    "rack-unknown",
+    "zone-unknown",
+    "pool-unknown",
+}  # of the failure domain, which names its reason by its scope
 FOUND = [one for module in (site_guards, pod_guards) for one in made(module)]
 REASONS = sorted(
     {(guard, reason) for guard, reasons, _ in FOUND for reason in (SCOPES if guard == "failure-domain" else reasons)}
@@ -87,7 +95,7 @@ REASONS = sorted(
 EVIDENCE = (
     ("role", "viewer"), ("cluster", "c"), ("age_s", 61.0), ("verb", "patch"), ("resource", "nodes"), ("namespace", None),
     ("action", "M-0001"), ("kind", "drain"), ("until_at", NOW), ("why", "Christmas."), ("from", "01:00"), ("to", "05:00"),
-    ("zone", "UTC"), ("scope", "rack"), ("name", "r1"), ("running", 1), ("limit", 1), ("out", 7), ("nodes", 24),
+    ("zone", "UTC"), ("name", "r1"), ("running", 1), ("limit", 1), ("out", 7), ("nodes", 24),
     ("limit_pct", 25), ("pool", "train"), ("left", 8), ("floor", 16), ("gpus", 8), ("step", None), ("volume", "cache"),
     ("bytes", None), ("annotation", "a/b"), ("budgets", "a, b"), ("budget", "a"), ("behind", 1), ("healthy", 2), ("needs", 2),
     ("expected", 3), ("nodes-no-gpus", 20), ("nodes-cordoned", 1), ("claim", "data"), ("workload", "Deployment/ml/x"),

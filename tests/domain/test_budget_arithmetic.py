@@ -93,6 +93,31 @@ def test_a_controller_without_a_scale_makes_the_budget_useless() -> None:
     assert (got.allowed, got.standing) == (0, Standing.NEVER)
 
 
+TOLD = {"observedGeneration": 1, "expectedPods": 3, "desiredHealthy": 2, "currentHealthy": 3, "disruptionsAllowed": 1}
+FAILED = [{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "standing"),
+    [
+        pytest.param(TOLD, Standing.OK, id="the server has counted"),
+        pytest.param({**TOLD, "disruptionsAllowed": 0}, Standing.WAIT, id="and allows none now"),
+        pytest.param({**TOLD, "desiredHealthy": 3, "disruptionsAllowed": 0}, Standing.NEVER, id="and never allows one"),
+        pytest.param({}, Standing.UNKNOWN, id="it has not counted"),
+        pytest.param({**TOLD, "conditions": FAILED}, Standing.UNKNOWN, id="it could not count"),
+    ],
+)
+def test_of_a_controller_that_we_do_not_read_the_servers_count_is_taken(
+    status: dict[str, Any], standing: Standing
+) -> None:
+    """An Argo Rollout, say: that we know no scale of it does not mean that it has none."""
+    canary = [(one, Scale("Rollout/lab/canary", None, known=False)) for one in pods(3)]
+    got = allowance(budget(maxUnavailable=1, status=status), canary, NOW)
+    assert got.standing is standing
+    assert got.allowed == (1 if standing is Standing.OK else 0)
+    assert allowance(budget(minAvailable=2, status=status), canary, NOW).standing is Standing.OK
+
+
 def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
     status = {"disruptedPods": {"r0": cluster.EPOCH}}
     found = counted(pods(3), 3)

@@ -49,6 +49,10 @@ def blocking(facts: Facts) -> set[str]:
     return {check.guard for check in checks(facts) if check.outcome is Outcome.BLOCK}
 
 
+RACK = "topology.kubernetes.io/rack"
+NO_GPUS = dict.fromkeys((*cluster.LABELS, "nvidia.com/gpu.product"), "")
+
+
 def other(zone: str = "z", rack: str = "r", pool: str = "p", target: str = "node-9") -> Running:
     return Running("a", "drain", target, pool, zone, rack)
 
@@ -90,6 +94,11 @@ ALONE = [
         id="zone",
     ),
     pytest.param(
+        "failure-domain",
+        safe(nodes=(node(labels={RACK: ""}), *safe().nodes[1:]), running=(other(rack="", pool="train"),)),
+        id="the rack of neither is known",
+    ),
+    pytest.param(
         "breaker",
         safe(nodes=(*safe().nodes, node("node-5", ready="False")), policy=policy("[limits]\nunusable_share = 0.3\n")),
         id="too many nodes out already",
@@ -99,6 +108,7 @@ ALONE = [
     ),
     pytest.param("node-answers", safe(nodes=(node(ready="Unknown"), *safe().nodes[1:])), id="a silent kubelet"),
     pytest.param("telemetry", safe(machine=Machine(True, NOW - 61)), id="no reading for a minute"),
+    pytest.param("telemetry", safe(machine=Machine()), id="no picture, or nobody measures its GPUs"),
     pytest.param("checkpoint", safe(saved={}), id="nobody knows the last checkpoint"),
     pytest.param(
         "checkpoint", safe(saved={"trainer-0": Saved(NOW - 60, durable=False)}), id="the checkpoint dies with the pod"
@@ -117,6 +127,15 @@ ALONE = [
     pytest.param("budgets-known", safe(budgets=None), id="budgets may not be read"),
     pytest.param("one-budget", safe(budgets=(budget("a"), budget("b"))), id="two budgets on one pod"),
     pytest.param("budgets", safe(budgets=(budget(allowed=0, minAvailable=3),)), id="a budget that never lets one go"),
+    pytest.param(
+        "budgets",
+        with_pod(
+            pod("canary-1", gpus=0, owner="Rollout"),
+            Owner("Rollout/lab/canary", "Rollout", "canary"),
+            budgets=(budget(), budget("canary", "canary", allowed=0, maxUnavailable=1)),
+        ),
+        id="nobody tells how many an unknown controller wants",
+    ),
     pytest.param(
         "placement", safe(nodes=(node(), node("node-2", gpus=3), node("node-3", gpus=3))), id="no hole of four"
     ),
@@ -166,7 +185,6 @@ def reasons(facts: Facts, guard: str) -> list[tuple[Outcome, str]]:
     ("guard", "facts", "reason"),
     [
         ("cordon-owner", safe(nodes=(node(cordoned=True), *safe().nodes[1:])), "stays-cordoned"),
-        ("telemetry", safe(machine=Machine()), "not-measured"),
         ("checkpoint", safe(), "age"),
         ("requests", safe(in_flight={}), "unknown"),
         ("requests", safe(in_flight={"chat-1": 7}), "in-flight"),
@@ -198,6 +216,25 @@ def reasons(facts: Facts, guard: str) -> list[tuple[Outcome, str]]:
 def test_what_is_told_but_does_not_block(guard: str, facts: Facts, reason: str) -> None:
     assert blocking(facts) == set()
     assert (Outcome.WARN, reason) in reasons(facts, guard)
+
+
+def test_a_node_without_gpus_needs_no_readings() -> None:
+    facts = safe(nodes=(node(gpus={}, labels=NO_GPUS), *safe().nodes[1:]), pods=(), machine=Machine())
+    assert "telemetry" not in blocking(facts)
+
+
+def test_nodes_without_labels_are_one_domain_of_their_pool() -> None:
+    here = node(labels={RACK: "", "topology.kubernetes.io/zone": ""})
+    limits = policy("[limits]\nnodes = 9\nnodes_per_pool = 9\nnodes_per_rack = 3\n")
+
+    def crowded(*running: Running) -> set[str]:
+        facts = safe(nodes=(here, *safe().nodes[1:]), running=running, policy=limits)
+        return {check.reason for check in checks(facts) if check.guard == "failure-domain"} - {""}
+
+    two = [other(zone="", rack="", pool="train", target=name) for name in ("a", "b")]
+    assert crowded(*two) == {"zone-unknown"}
+    assert crowded(*two, other(zone="", rack="", pool="train", target="c")) == {"zone-unknown", "rack-unknown"}
+    assert crowded(two[0], other(zone="", rack="", pool="infer")) == set()
 
 
 def test_a_foreign_cordon_is_respected_by_an_uncordon() -> None:
@@ -263,7 +300,10 @@ def test_maintenance_is_the_whole_path() -> None:
     found = actions.plan(safe(kind="maintain"), "")
     steps = [step.kind.value for step in found.steps]
     assert steps == ["cordon", "drain", "release", "reboot", "verify", "uncordon", "prove"]
-    assert dict(found.steps[3].facts) == {"boot_id": f"boot-{NODE}"}
+    assert dict(found.steps[3].facts) == {"boot_id": f"boot-{NODE}", "command": None}
+    said = actions.plan(safe(kind="maintain", policy=policy('[reboot]\ncommand = "bmc cycle {node}"\n')), "")
+    assert dict(said.steps[3].facts)["command"] == f"bmc cycle {NODE}"
+    assert f"bmc cycle {NODE}" in said.kubectl
 
 
 def digest(**more: Any) -> str:

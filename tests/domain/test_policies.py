@@ -36,6 +36,7 @@ def at(text: str) -> float:
             "[[freeze]]\nfrom = 2026-12-21T00:00:00Z\nto = 2026-12-20T00:00:00Z\n",
             "line 3: freeze[0].to: has to be later than from",
         ),
+        ('[reboot]\ncommand = "reboot"\n', "line 2: reboot.command: has to name the node: {node}"),
         ("[limits]\nnodes = = 1\n", "line 2: "),
         ("a = [\n", "the last line: "),
     ],
@@ -91,3 +92,9 @@ def test_a_freeze_says_why() -> None:
     assert frozen.reason == "holidays"
     assert found.frozen("train", at("2026-12-24T00:00:00")) is None
     assert found.frozen("infer", at("2027-01-03T00:00:00")) is None
+
+
+def test_a_site_says_how_it_reboots_a_node() -> None:
+    found = policy('[reboot]\ncommand = "ipmi --host {node}-bmc cycle"\n')
+    assert found.reboot_command("node-07") == "ipmi --host node-07-bmc cycle"
+    assert policy("").reboot_command("node-07") == ""

@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pytest
 
@@ -14,6 +15,7 @@ from fleet.domain.plans import ActionState, LaneState, StepKind
 from fleet.domain.policies import Policy
 from fleet.models import Action, AuditEntry
 from fleet.simulation.rehearsal import Rehearsal, serving
+from tests.fleet import pictures
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
 
@@ -23,15 +25,19 @@ ADA = Actor("ada", "approver")
 
 @dataclass
 class Lab:
-    """A site on a running rehearsal, whose picture shows nothing."""
+    """A site on a running rehearsal, whose picture shows GPUs that are well by readings of this moment."""
 
     changer: KubernetesChanges
     name: str = "rehearsal"
     actions: bool = True
     policy: Policy = field(default_factory=Policy)
 
+    @cached_property
+    def names(self):
+        return [node.metadata.name for node in self.changer.read_nodes()]
+
     def snapshot(self):
-        return None
+        return pictures.read(self.names, time.time())
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fleet import act
 from fleet.act import Actor, Refused, audit, running
+from fleet.domain.picture import Snapshot
 from fleet.domain.plans import ENDED, ActionState, LaneState
 from fleet.domain.policies import Deadlines, Limits, Policy
 from fleet.models import Action
+from tests.fleet import pictures
 from tests.fleet.small_cluster import Killed, SmallCluster
 
 pytestmark = [pytest.mark.django_db, pytest.mark.db, pytest.mark.timeout(400)]
@@ -53,8 +55,8 @@ class Site:
     def __init__(self, changer: SmallCluster) -> None:
         self.changer = changer
 
-    def snapshot(self) -> None:
-        return None
+    def snapshot(self) -> Snapshot:
+        return pictures.read(self.changer.nodes, self.changer.now)
 
 
 class Maintenance(RuleBasedStateMachine):

@@ -113,7 +113,7 @@ def test_the_whole_way_of_a_maintenance(cluster, site):
     assert [(step.kind, step.state) for step in done.steps.all()] == [
         (StepKind.CORDON, StepState.DONE),
         (StepKind.DRAIN, StepState.DONE),
-        (StepKind.RELEASE, StepState.SKIPPED),  # nothing measures this site's GPUs
+        (StepKind.RELEASE, StepState.SKIPPED),  # nobody tells who uses this site's GPUs
         (StepKind.REBOOT, StepState.DONE),
         (StepKind.VERIFY, StepState.DONE),
         (StepKind.UNCORDON, StepState.DONE),

@@ -13,12 +13,14 @@ from fleet.act.steps import Failed, Work
 from fleet.domain import objects
 from fleet.domain.actions import CORDONED, REBOOT
 from fleet.domain.draining import Cause, Reply
+from fleet.domain.picture import Snapshot
 from fleet.domain.plans import ActionState, LaneState, StepKind, StepState
 from fleet.domain.policies import Deadlines, Freeze, Limits, Policy, policy
 from fleet.domain.specs import FullPod
 from fleet.models import Action, ActionLane
 from fleet.ports import PortError
 from tests.domain import cluster
+from tests.fleet import pictures
 from tests.fleet.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
@@ -39,8 +41,8 @@ class Site:
             deadlines=Deadlines(drain_s=120, reboot_s=300, verify_s=60, prove_s=120),
         )
 
-    def snapshot(self) -> None:
-        return None
+    def snapshot(self) -> Snapshot:
+        return pictures.read(self.changer.nodes, self.changer.now)
 
     def now(self) -> float:
         return self.changer.now
@@ -141,7 +143,8 @@ def test_a_pod_that_came_before_the_cordon_stops_the_drain_before_anybody_has_to
 
 
 def test_a_pod_that_came_after_the_drain_is_not_rebooted(site, maintained):
-    site.snapshot = lambda: newcomer(site)  # it comes while the GPUs are being freed
+    shown = site.snapshot
+    site.snapshot = lambda: newcomer(site) or shown()  # it comes while the GPUs are being freed
     until(site, maintained)
     assert maintained.steps.get(kind=StepKind.DRAIN).state == StepState.DONE
     assert (maintained.state, maintained.outcome["why"]) == (ActionState.FAILED, "new-pods")
