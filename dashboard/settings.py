@@ -124,6 +124,7 @@ VIGIE_HOME = home()
 VIGIE_KUBECONFIG = os.environ.get("VIGIE_KUBECONFIG", "")
 VIGIE_CONTEXTS = names("VIGIE_CONTEXTS")  # empty: every context of the kubeconfig
 VIGIE_ACTIONS = frozenset(names("VIGIE_ACTIONS"))  # clusters that may be changed; every other one is read-only
+VIGIE_CREDENTIALS = os.environ.get("VIGIE_CREDENTIALS", "")  # a TOML file: keys of object stores, by name
 VIGIE_POLICIES = os.environ.get("VIGIE_POLICIES", "")  # a TOML file: limits, windows, freezes, second persons
 VIGIE_AGENT_ACCOUNT = os.environ.get("VIGIE_AGENT_ACCOUNT", "vigie:vigie-agent")  # whose tokens may hand in readings
 VIGIE_READING_TOKENS = os.environ.get("VIGIE_READING_TOKENS", "")  # a file of tokens that nodes were given by hand

@@ -3,6 +3,7 @@
 Owns rows, not rules. Transitions and audit entries are append-only: a trigger refuses UPDATE and DELETE in both databases.
 History (minutes, hours) is packed, one row per node, and pruned; `history` packs, reads and prunes. Actions, their steps and
 lanes change by compare-and-swap, each change with an audit entry; `act` does that. Times of actions are seconds since 1970.
+What was seen and said of checkpoints is added, never changed, and pruned; `save_records` does that.
 """
 
 from typing import ClassVar
@@ -237,3 +238,74 @@ class AuditHead(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number} entries"
+
+
+class CheckpointSeen(models.Model):
+    """A checkpoint as a scan found it, once for each state that it was found in. Times are seconds since 1970."""
+
+    cluster = models.CharField(max_length=NAME_LENGTH)
+    workload = models.CharField(max_length=600)  # its key in the picture
+    uri = models.TextField()  # where the workload saves
+    path = models.TextField()  # in the store
+    step = models.BigIntegerField(null=True)
+    state = models.CharField(max_length=20)  # a checkpoints.State
+    committed_at = models.FloatField(null=True)  # null: it never was
+    duration_s = models.FloatField(null=True)  # null: its files do not tell
+    size_bytes = models.BigIntegerField(default=0)
+    seen_at = models.FloatField()
+    digest = models.CharField(max_length=64, unique=True)  # of all that makes it one finding: it is written once
+
+    class Meta:
+        db_table = "vigie_checkpoint_seen"
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "workload", "-committed_at"], name="vigie_checkpoint_newest"),
+            models.Index(fields=["seen_at"], name="vigie_checkpoint_seen_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workload} step {self.step}: {self.state}"
+
+
+class CheckpointReport(models.Model):
+    """What a trainer says of its own save. `received_at` is ours, `committed_at` its own."""
+
+    cluster = models.CharField(max_length=NAME_LENGTH)
+    workload = models.CharField(max_length=600)
+    committed_at = models.FloatField()
+    step = models.BigIntegerField(null=True)
+    size_bytes = models.BigIntegerField(default=0)
+    duration_s = models.FloatField(null=True)
+    uri = models.TextField(blank=True)
+    received_at = models.FloatField()
+    sent_by = models.CharField(max_length=150)
+
+    class Meta:
+        db_table = "vigie_checkpoint_report"
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "workload", "-received_at"], name="vigie_report_newest"),
+            models.Index(fields=["received_at"], name="vigie_report_received"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workload} step {self.step}"
+
+
+class CheckpointRecord(models.Model):
+    """What an operator has noted of a workload that declares nothing: the newest row counts, an empty one takes it back."""
+
+    cluster = models.CharField(max_length=NAME_LENGTH)
+    workload = models.CharField(max_length=600)
+    uri = models.TextField(blank=True)  # a path in its container, or an address
+    format = models.CharField(max_length=40, blank=True)
+    interval_s = models.FloatField(null=True)
+    noted_by = models.CharField(max_length=150)
+    noted_at = models.FloatField()
+
+    class Meta:
+        db_table = "vigie_checkpoint_record"
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "workload", "-noted_at"], name="vigie_record_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workload}: {self.uri or 'nothing'}"

@@ -8,6 +8,7 @@ import functools
 import os
 import threading
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,13 +16,18 @@ import yaml
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from fleet import live
+from fleet import live, save_records
 from fleet.domain import xid
+from fleet.domain.freshness import Freshness
+from fleet.domain.grants import Grant
 from fleet.domain.picture import Snapshot
 from fleet.domain.policies import Policy, PolicyError, policy
+from fleet.domain.training import Record, Training
 from fleet.live import PictureError
 from fleet.ports import Changer, CheckpointStore, Cluster, Exporters, PortError, TokenReviews
 from fleet.recognition import Recognition
+from fleet.save_records import Remembered
+from fleet.stores import Stores
 
 IN_CLUSTER = "in-cluster"  # in place of a kubeconfig's path: the service account of this pod
 
@@ -47,6 +53,14 @@ class Site:
         except PictureError:
             return None
         return found.snapshot if found else None
+
+    def records(self) -> Mapping[str, Record]:
+        """What operators have noted about where workloads save."""
+        return save_records.notes(self.name)
+
+    def look(self, training: Training, now: float) -> Freshness:
+        """What a workload's checkpoints are like, afresh."""
+        return stores(self.name).look(training, now, fresh=True)
 
 
 def sites() -> list[str]:
@@ -143,6 +157,49 @@ def checkpoints(place: str) -> tuple[CheckpointStore, str]:
 
     found = Path(place).expanduser().absolute()
     return (FileStore(found.parent), found.name) if found.is_file() else (FileStore(found), "")
+
+
+@functools.cache
+def remembered(name: str) -> Remembered:
+    """What the ledger tells this process of the saves of cluster `name`."""
+    return Remembered(name)
+
+
+@functools.cache
+def stores(name: str) -> Stores:
+    """The checkpoint stores that policy grants of cluster `name`. Raises LookupError as `site` does, ImproperlyConfigured."""
+    if name not in sites():
+        raise LookupError(f"no cluster {name!r} is configured")
+    grants, known = policies().store, credentials()
+    if missing := sorted({grant.credential for grant in grants} - known.keys() - {""}):
+        raise ImproperlyConfigured(f"VIGIE_CREDENTIALS has no entry {', '.join(missing)}, which the policy names")
+    return Stores(grants, lambda grant: _store(grant, known.get(grant.credential)), remembered(name))
+
+
+@functools.cache
+def credentials() -> dict[str, tuple[str, str]]:
+    """Access and secret keys by name. Raises ImproperlyConfigured; what the file holds is in no error."""
+    if not settings.VIGIE_CREDENTIALS:
+        return {}
+    try:
+        found = tomllib.loads(Path(settings.VIGIE_CREDENTIALS).expanduser().read_text())
+        return {name: (str(each["access_key"]), str(each["secret_key"])) for name, each in found.items()}
+    except OSError as error:
+        raise ImproperlyConfigured(f"cannot read VIGIE_CREDENTIALS: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError):
+        raise ImproperlyConfigured(
+            "VIGIE_CREDENTIALS has to be TOML: a table for each name, with access_key and secret_key"
+        ) from None
+
+
+def _store(grant: Grant, keys: tuple[str, str] | None) -> CheckpointStore:
+    if grant.path:
+        from fleet.adapters.checkpoints_files import FileStore
+
+        return FileStore(Path(grant.path))
+    from fleet.adapters.checkpoints_s3 import ObjectStore
+
+    return ObjectStore(*grant.where, grant.endpoint, keys)
 
 
 def _kubeconfig() -> str | None:

@@ -55,14 +55,6 @@ class Reboot(Section, frozen=True):
     command: str = ""
 
 
-class Checkpoints(Section, frozen=True):
-    """`reported`: workloads ("Job/ml/llm") whose own word counts that they have saved. `exec`: namespaces in which Vigie may send
-    a signal that asks a workload to save."""
-
-    reported: tuple[str, ...] = ()
-    exec: tuple[str, ...] = ()
-
-
 class Pool(Section, frozen=True):
     floor_gpus: int = 0  # available GPUs that have to remain in the pool
     four_eyes: tuple[str, ...] = ()  # kinds of action that need a second person here
@@ -102,7 +94,6 @@ class Policy(Section, frozen=True):
     limits: Limits = Limits()
     deadlines: Deadlines = Deadlines()
     reboot: Reboot = Reboot()
-    checkpoints: Checkpoints = Checkpoints()
     four_eyes: tuple[str, ...] = ()  # kinds of action that need a second person everywhere
     pools: dict[str, Pool] = {}
     window: tuple[Window, ...] = ()

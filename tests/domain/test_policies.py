@@ -7,6 +7,8 @@ import pytest
 from fleet.domain.policies import Policy, PolicyError, policy
 
 WINDOW = "[[window]]\nfrom = 22:00:00\nto = 06:00:00\n"
+STORE = '[[store]]\nnamespace = "ml"\nclaim = "ckpt"\npath = "/mnt/ckpt"\n'
+BUCKET = '[[store]]\nnamespace = "ml"\nbucket = "s3://runs/ml"\n'
 
 
 def at(text: str) -> float:
@@ -37,6 +39,18 @@ def at(text: str) -> float:
             "line 3: freeze[0].to: has to be later than from",
         ),
         ('[reboot]\ncommand = "reboot"\n', "line 2: reboot.command: has to name the node: {node}"),
+        ('[[store]]\nclaim = "ckpt"\n', "line 1: store[0]: object missing required field `namespace`"),
+        ('[[store]]\nnamespace = "ml"\n', "line 2: store[0].namespace: needs either a claim or a bucket"),
+        (f'{STORE}bucket = "s3://runs"\n', "line 3: store[0].claim: needs either a claim or a bucket"),
+        ('[[store]]\nnamespace = "ml"\nclaim = "x"\n', "line 3: store[0].claim: needs a path: where it is mounted"),
+        (f"{STORE}{STORE}", "line 7: store[1].claim: is granted twice"),
+        (f"{STORE}\n{STORE.replace('/mnt/ckpt', '../ckpt')}", "line 9: store[1].path: has to begin with /"),
+        (f'{STORE}credential = "team"\n', "line 5: store[0].credential: is only for a bucket"),
+        (f'{STORE}secret = "x"\n', "line 5: store[0].secret: object contains unknown field"),
+        ('[[store]]\nnamespace = "ml"\nbucket = "runs"\n', "line 3: store[0].bucket: has to be s3://bucket"),
+        (f'{BUCKET}endpoint = "minio:9000"\n', "line 4: store[0].endpoint: has to be http:// or https://"),
+        ('[checkpoints]\nreported = ["llm"]\n', "line 2: checkpoints.reported: 'llm' is no workload"),
+        ('[checkpoints]\nexec = ["A b"]\n', "line 2: checkpoints.exec: 'A b' is no namespace"),
         ("[limits]\nnodes = = 1\n", "line 2: "),
         ("a = [\n", "the last line: "),
     ],
