@@ -13,10 +13,10 @@ from typing import TypeVar, cast
 
 from fleet.domain import attention, capacity, joining, machines, racks, totals, workloads
 from fleet.domain.budgets import selecting
+from fleet.domain.cluster_events import Occurrence
 from fleet.domain.kube import RESOURCES, Budget, Changed, Deleted, Event, Kind, Listed, Node, Object, Pod, ReplicaSet
 from fleet.domain.measured import Measured
 from fleet.domain.nodes import labels_row, node_row
-from fleet.domain.objects import Occurrence
 from fleet.domain.occurrences import Occurrences
 from fleet.domain.owners import ownership
 from fleet.domain.picture import (

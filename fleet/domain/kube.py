@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct, field
 
+from fleet.domain.cluster_events import Occurrence
 from fleet.domain.endpoints import Endpoint, EndpointConditions, EndpointSlice
 from fleet.domain.objects import (
     Budget,
@@ -34,7 +35,6 @@ from fleet.domain.objects import (
     NodeSpec,
     NodeStatus,
     Object,
-    Occurrence,
     OwnerReference,
     Part,
     Pod,

@@ -131,9 +131,6 @@ class Node(Object, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-# Pods
-
-
 class Requests(Part, frozen=True):
     """A container's `resources`."""
 
@@ -181,6 +178,7 @@ class Terminated(Part, frozen=True):
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
+    message: str = ""  # what the container left, or the end of its log (terminationMessagePolicy)
 
 
 class ContainerState(Part, frozen=True):
@@ -195,6 +193,7 @@ class ContainerStatus(Part, frozen=True):
     started: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
 
 
 class PodStatus(Part, frozen=True):
@@ -210,17 +209,42 @@ class Pod(Object, frozen=True):
     status: PodStatus = PodStatus()
 
 
-# Controllers
+class Probe(Part, frozen=True):
+    initial_delay_seconds: int = 0
+    period_seconds: int = 10
+    failure_threshold: int = 3
+
+
+class TemplateContainer(Container, frozen=True):
+    startup_probe: Probe | None = None
+
+
+class TemplateSpec(PodSpec, frozen=True):
+    containers: tuple[TemplateContainer, ...] = ()
 
 
 class PodTemplate(Part, frozen=True):
     metadata: Metadata = Metadata()
-    spec: PodSpec = PodSpec()
+    spec: TemplateSpec = TemplateSpec()
+
+
+class RollingUpdate(Part, frozen=True):
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+    partition: int | None = None
+
+
+class UpdateStrategy(Part, frozen=True):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate | None = None
 
 
 class DeploymentSpec(Part, frozen=True):
     replicas: int = 1
     paused: bool = False
+    strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_seconds: int = 0
+    progress_deadline_seconds: int = 600
     template: PodTemplate = PodTemplate()
 
 
@@ -253,17 +277,25 @@ class ReplicaSet(Object, frozen=True):
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
+class StatefulSetSpec(ReplicatedSpec, frozen=True):
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_seconds: int = 0
+
+
 class StatefulSetStatus(ReplicaSetStatus, frozen=True):
     updated_replicas: int = 0
+    current_revision: str = ""
     update_revision: str = ""
 
 
 class StatefulSet(Object, frozen=True):
-    spec: ReplicatedSpec = ReplicatedSpec()
+    spec: StatefulSetSpec = StatefulSetSpec()
     status: StatefulSetStatus = StatefulSetStatus()
 
 
 class DaemonSetSpec(Part, frozen=True):
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_seconds: int = 0
     template: PodTemplate = PodTemplate()
 
 
@@ -318,9 +350,6 @@ class Job(Object, frozen=True):
     status: JobStatus = JobStatus()
 
 
-# Services, budgets and events
-
-
 class ServiceSpec(Part, frozen=True):
     selector: dict[str, str] = {}
     cluster_ip: str = field(default="", name="clusterIP")  # "None": headless, peers find each other by it
@@ -360,38 +389,6 @@ class BudgetStatus(Part, frozen=True):
 class Budget(Object, frozen=True):
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
-
-
-class Series(Part, frozen=True):
-    count: int = 0
-    last_observed_time: datetime | None = None
-
-
-class Source(Part, frozen=True):  # who wrote an event
-    component: str = ""
-    host: str = ""  # the node, if a kubelet did
-
-
-class Occurrence(Object, frozen=True):
-    """An Event of core/v1 (`Event` is what a followed kind reports)."""
-
-    involved_object: ObjectReference = ObjectReference()
-    type: str = ""
-    reason: str = ""
-    message: str = ""
-    count: int = 0
-    event_time: datetime | None = None
-    first_timestamp: datetime | None = None
-    last_timestamp: datetime | None = None
-    series: Series | None = None
-    source: Source = Source()
-    reporting_component: str = ""
-
-    @property
-    def last_at(self) -> float | None:
-        """When it happened last: schedulers set `eventTime`, kubelets the timestamps, repeated ones the series."""
-        repeated = self.series.last_observed_time if self.series else None
-        return seconds(repeated or self.last_timestamp or self.event_time or self.first_timestamp)
 
 
 def seconds(moment: datetime | None) -> float | None:

@@ -10,7 +10,7 @@ from heapq import nsmallest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fleet.domain.objects import Occurrence
+from fleet.domain.cluster_events import Occurrence
 from fleet.domain.picture import EventRow
 from fleet.domain.tables import Join, Table
 
