@@ -1,4 +1,4 @@
-"""What a model server answers: health, the model that it serves, completions, and metrics with vLLM's names.
+"""What a model server answers: health, its version, the model that it serves, completions, and metrics with vLLM's names.
 
 Its load comes from nobody in particular: so many requests a second while it is ready, drained when it is to stop. Must not
 touch the store; what it counts, it forgets with its container.
@@ -15,7 +15,7 @@ from fleet.simulation.programs import Answer, Call, Container, Line, PlainProgra
 
 Object = dict[str, Any]
 
-IMAGES = ("llm-server", "embedding-server", "rerank-server", "ocr-server")
+IMAGES = ("llm-server", "embedding-server", "rerank-server", "ocr-server", "search-server")
 REQUESTS_PER_S = 3.2  # to one replica, on average
 REQUEST_S = 2.5  # how long one takes
 PROMPT_TOKENS, ANSWER_TOKENS = 420, 96  # of one, on average
@@ -36,6 +36,8 @@ class ModelServer(PlainProgram):
         match call.method, call.path:
             case "GET", "/v1/models":
                 return _unready() if not _is_up(container) else _json(self._models(container))
+            case "GET", "/version":
+                return _unready() if not _is_up(container) else _json({"version": version_of(container)})
             case "GET", "/load":
                 return _json({"server_load": in_flight(container)})
             case "POST", "/v1/completions" | "/v1/chat/completions":
@@ -125,6 +127,11 @@ class ModelServer(PlainProgram):
 def model_of(container: Container) -> str:
     labels = container.pod["metadata"].get("labels") or {}
     return str(labels.get("app", container.spec["name"]))
+
+
+def version_of(container: Container) -> str:
+    """The tag of its image."""
+    return str(container.spec["image"]).rpartition("/")[2].partition(":")[2] or "latest"
 
 
 def in_flight(container: Container) -> int:

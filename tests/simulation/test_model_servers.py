@@ -26,9 +26,13 @@ def container(up_s: float | None = 100.0, stop_s: float | None = None, at_s: flo
         metadata |= {"deletionTimestamp": stamp(BEGAN + stop_s + 30), "deletionGracePeriodSeconds": 30}
     pod = {"metadata": metadata, "spec": {}, "status": {"conditions": [ready]}}
     limits = {"limits": {"nvidia.com/gpu": "4"}}
-    return Container(
-        pod, {"name": "server", "ports": [{"containerPort": PORT}], "resources": limits}, BEGAN, BEGAN + at_s
-    )
+    server = {
+        "name": "server",
+        "image": "par-prod/search-server:2.9",
+        "ports": [{"containerPort": PORT}],
+        "resources": limits,
+    }
+    return Container(pod, server, BEGAN, BEGAN + at_s)
 
 
 async def ask(server: ModelServer, of: Container, method: str, path: str, body: Any = None) -> Answer:
@@ -46,6 +50,8 @@ async def test_it_says_what_it_serves_once_it_is_up() -> None:
     assert (await ask(server, container(), "GET", "/health")).status == 200
     models = json.loads((await ask(server, container(), "GET", "/v1/models")).body)
     assert [m["id"] for m in models["data"]] == ["chat"]
+    assert json.loads((await ask(server, container(), "GET", "/version")).body) == {"version": "2.9"}
+    assert (await ask(server, container(None), "GET", "/version")).status == 503
     assert await server.http(container(), 9999, Call("GET", "/health")) is None
 
 

@@ -114,7 +114,8 @@ async def blue_green(scene: Scene) -> None:
         name, own = f"search-{colour}", {**labels, "colour": colour}
         await scene.create(team, "deployments", server(name, 2, product, image=image, labels=own))
         if colour == "blue":
-            await scene.create(team, "services", service("search", {**labels, "colour": "blue"}))
+            tested = {"vigie.dev/smoke-test": '{"path": "/version", "port": "http", "json": "version"}'}
+            await scene.create(team, "services", service("search", {**labels, "colour": "blue"}, **tested))
             await _settled(scene, name, 2)
             scene.tell("search-blue (2.8) serves behind the Service search.")
     await _settled(scene, "search-green", 2)

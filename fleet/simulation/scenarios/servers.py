@@ -67,8 +67,9 @@ def budget(name: str, labels: dict[str, str], **rule: int | str) -> Object:
     }
 
 
-def service(name: str, selector: dict[str, str]) -> Object:
+def service(name: str, selector: dict[str, str], **annotations: str) -> Object:
+    noted: Object = {"annotations": annotations} if annotations else {}
     return {
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": name}},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": name}, **noted},
         "spec": {"selector": selector, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
     }
