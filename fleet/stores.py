@@ -20,7 +20,7 @@ from fleet.ports import CheckpointStore, PortError
 from fleet.saves import Progress, Survey
 
 FRESH_WITHIN_S: Final = 2.0  # what a decision waits for one store
-SCAN_WITHIN_S: Final = 30.0  # what the scan does
+SCAN_WITHIN_S: Final = 10.0  # what the scan does
 SILENT: Final = "silent"
 
 Open = Callable[[Grant], CheckpointStore]

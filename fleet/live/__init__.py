@@ -1,7 +1,7 @@
-"""The picture store: what is, published by one writer per cluster and read by every screen; and the GPU store: readings on their
-way in, and what is remembered of them.
+"""The picture store: what is, published by one writer per cluster and read by every screen; the GPU store: readings on their
+way in, and what is remembered of them; and the store of scans: what is known of checkpoints.
 
-Owns where both are kept (Redis, or this process's memory) and the notices that go out. Must not know Kubernetes or people, and
+Owns where they are kept (Redis, or this process's memory) and the notices that go out. Must not know Kubernetes or people, and
 holds nothing that cannot come back by itself.
 """
 
@@ -17,17 +17,21 @@ from fleet.live.gpus_memory import MemoryGpus
 from fleet.live.notices import GROUP, Notices
 from fleet.live.picture_memory import MemoryPicture
 from fleet.live.published import Lease, Loss, Picture, PictureError, Published, Pulse, Work
+from fleet.live.saves import DeepCheck, SaveStore, Scan
+from fleet.live.saves_memory import MemorySaves
 
 __all__ = [
     "BEGINNING",
     "GROUP",
     "Cursor",
+    "DeepCheck",
     "GpuStore",
     "Hold",
     "Lease",
     "Loss",
     "MemoryGpus",
     "MemoryPicture",
+    "MemorySaves",
     "Offered",
     "Picture",
     "PictureError",
@@ -35,6 +39,8 @@ __all__ = [
     "Published",
     "Pulse",
     "Received",
+    "SaveStore",
+    "Scan",
     "Series",
     "Settled",
     "Told",
@@ -44,6 +50,7 @@ __all__ = [
     "failures",
     "gpus",
     "picture",
+    "saves",
     "tell",
 ]
 
@@ -83,3 +90,13 @@ def gpus() -> GpuStore:
 
         return RedisGpus(settings.VIGIE_REDIS_URL)
     return MemoryGpus()
+
+
+@functools.cache
+def saves() -> SaveStore:
+    """This process's store of what is known of checkpoints."""
+    if settings.VIGIE_REDIS_URL:
+        from fleet.live.saves_redis import RedisSaves
+
+        return RedisSaves(settings.VIGIE_REDIS_URL)
+    return MemorySaves()
