@@ -83,7 +83,7 @@ def action(request: HttpRequest, cluster: str, number: int) -> HttpResponse:
 @require_POST
 def confirm(request: HttpRequest, cluster: str, number: int) -> HttpResponse:
     found, actor = _found(cluster, number), _actor(request, cluster)
-    waivers = _waivers(request.POST)
+    waivers = checks.lifted(act.plan_of(found).checks, _waivers(request.POST))
     if not all(why.strip() for why in waivers.values()):
         return _shown(request, found, Refused("no-waiver-reason"), waivers)
     digest, typed = request.POST.get("digest", ""), request.POST.get("typed", "")
@@ -136,7 +136,7 @@ def _to(found: Action) -> HttpResponse:
 
 
 def _waivers(form: Mapping[str, Any]) -> dict[str, str]:
-    """The reasons of the checks that were ticked, by check."""
+    """The reasons of what was ticked."""
     keys = form.getlist("waive")  # type: ignore[attr-defined]
     return {key: form.get(f"why:{key}", "") for key in keys}
 
@@ -205,7 +205,7 @@ def _proposed(request: HttpRequest, found: Action, made: Plan, now: float) -> di
         "figures": losses.figures(made.loss),
         "hours": losses.hours(made.loss),
         "loss_level": losses.level(made.loss),
-        "lines": losses.lines(made.loss),
+        **_losses(losses.lines(made.loss)),
         "stays": losses.stays(made.loss),
         "stay": say("act.loss.stays", n=len(losses.stays(made.loss))),
         "coming": plan.steps(made),
@@ -217,6 +217,11 @@ def _proposed(request: HttpRequest, found: Action, made: Plan, now: float) -> di
     }
 
 
+def _losses(lines: list[losses.Line]) -> dict[str, Any]:
+    shown, rest = losses.dearest(lines)
+    return {"lines": shown, "rest": rest, "more": say("act.loss.more", n=len(rest))}
+
+
 def _findings(
     found: Action, made: Plan, role: access.Role | None, waivers: Mapping[str, str] | None, now: float
 ) -> dict[str, Any]:
@@ -226,7 +231,7 @@ def _findings(
     return {
         "found": told,
         "counts": [
-            ("warn", "s-warn", say("act.tag.warnings", n=len(told.warnings))) if told.warnings else None,
+            ("warn", "s-warn", say("act.tag.warnings", n=plan.count(told.warnings))) if told.warnings else None,
             ("ok", "s-ok", say("act.tag.passed", n=len(told.passed))),
         ],
         "passed": say("act.tag.passed", n=len(told.passed)),

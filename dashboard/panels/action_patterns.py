@@ -99,6 +99,7 @@ LOSS: Patterns = {
     "act.loss.no-gpu": _("no GPU"),
     "act.loss.scratch-declared": _("scratch"),
     "act.loss.scratch-memory": _("in memory"),
+    "act.loss.more": ngettext("{n} more pod", "{n} more pods"),
     "act.loss.stays": ngettext("{n} pod stays", "{n} pods stay"),
     "act.loss.stays.daemon": _("its DaemonSet would put it back at once"),
     "act.loss.stays.mirror": _("the kubelet runs it from a file"),

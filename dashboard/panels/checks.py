@@ -4,7 +4,7 @@ Owns which evidence goes where. Must not judge: outcomes, remedies and who may l
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dashboard.panels import words
 from dashboard.panels.measures import duration, size
@@ -19,25 +19,55 @@ COUNTS = {"requests": "requests", "checkpoint": "gpus", "gang": "pods"}  # the e
 UNFIT = "nodes-"
 
 
+MANY = 3  # so many pods of which a guard says the same are told in one line
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """One of the pods of a finding about many."""
+
+    name: str
+    words: Text
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check. `lifts`: what a waiver of this person would name, "" when they may not lift it."""
+    """One check, or the checks about many pods (`each`) that are alike. `lifts`: what the form names to lift it, "" when this
+    person may not."""
 
     level: str
     glyph: str
     title: Text
     why: Text
     remedy: Text
+    each: tuple[Each, ...] = ()
     lifts: str = ""
     lifted_by: str = ""  # the role that may, "" nobody
     number: int = 0  # of the waiver on the page
     typed: str = ""  # the reason that was typed for it
     chosen: bool = False
 
+    @property
+    def count(self) -> int:
+        return max(1, len(self.each))
 
-def finding(check: Check) -> Finding:
+
+def finding(check: Check, *more: Check) -> Finding:
+    """`more`: further checks that are like it."""
     level, glyph = LEVELS[check.outcome]
-    return Finding(level, glyph, title(check), why(check), remedy(check), lifted_by=check.waivable_by)
+    if not more:
+        return Finding(level, glyph, title(check), why(check), remedy(check), lifted_by=check.waivable_by)
+    alike = (check, *more)
+    same = why(check) if len({words.plain(why(one), 0.0) for one in alike}) == 1 else ""
+    each = tuple(Each(one.subject, title(one) if same else (title(one), why(one))) for one in alike)
+    count = len({one.subject for one in alike})
+    return Finding(level, glyph, _of_many(check, count), same, remedy(check), each, lifted_by=check.waivable_by)
+
+
+def _of_many(check: Check, count: int) -> Text:
+    """What a guard says of so many pods: in words of the reason, else of the guard."""
+    names = (f"guard.{check.guard}.{check.reason}.many", f"guard.{check.guard}.many", "guard.many")
+    return say(next(name for name in names if name in MESSAGES), n=count)
 
 
 def title(check: Check) -> Text:
@@ -109,29 +139,55 @@ def findings(checks: Iterable[Check], role: Role | None, given: Mapping[str, str
     """`role`: of whoever looks, on this cluster. `given`: the waivers that were typed already, reason by check."""
     found = Findings([], [], [])
     numbers: dict[str, int] = {}
-    for check in checks:
-        one = finding(check)
-        if check.outcome is Outcome.BLOCK:
-            may = bool(check.waivable_by) and role is not None and role.includes(Role(check.waivable_by))
-            first = check.key not in numbers  # several volumes of a pod are lifted together
-            numbers.setdefault(check.key, len(numbers))
-            found.blocks.append(
-                Finding(
-                    one.level,
-                    one.glyph,
-                    one.title,
-                    one.why,
-                    one.remedy,
-                    lifts=check.key if may and first else "",
-                    lifted_by=check.waivable_by,
-                    number=numbers[check.key],
-                    typed=(given or {}).get(check.key, ""),
-                    chosen=check.key in (given or {}),
-                )
-            )
-        else:
-            (found.warnings if check.outcome is Outcome.WARN else found.passed).append(one)
+    for alike in together(checks):
+        match alike[0].outcome:
+            case Outcome.BLOCK:
+                found.blocks.append(_waivable(alike, role, given or {}, numbers))
+            case Outcome.WARN:
+                found.warnings.append(finding(*alike))
+            case Outcome.PASS:
+                found.passed.append(finding(*alike))
     return found
+
+
+def together(checks: Iterable[Check]) -> list[tuple[Check, ...]]:
+    """The checks in their order; those that say the same of many pods stand together."""
+    alike: dict[tuple[str, ...], list[Check]] = {}
+    for check in checks:
+        alike.setdefault(_kind(check), []).append(check)
+    return [group for found in alike.values() for group in _split(found)]
+
+
+def _kind(check: Check) -> tuple[str, ...]:
+    return (check.outcome, check.guard, check.reason, check.remedy, check.waivable_by)
+
+
+def _split(alike: list[Check]) -> list[tuple[Check, ...]]:
+    many = alike[0].guard in PODS and len({check.subject for check in alike}) >= MANY
+    return [tuple(alike)] if many else [(check,) for check in alike]
+
+
+def _waivable(
+    alike: tuple[Check, ...], role: Role | None, given: Mapping[str, str], numbers: dict[str, int]
+) -> Finding:
+    check, token = alike[0], _lifts(alike)
+    may = bool(check.waivable_by) and role is not None and role.includes(Role(check.waivable_by))
+    first = token not in numbers  # several volumes of a pod are lifted together
+    number = numbers.setdefault(token, len(numbers))
+    typed, chosen = given.get(check.key, ""), check.key in given
+    return replace(finding(*alike), lifts=token if may and first else "", number=number, typed=typed, chosen=chosen)
+
+
+def _lifts(alike: tuple[Check, ...]) -> str:
+    """What the form names to lift these checks. No pod's name has a star in it."""
+    return alike[0].key if len(alike) == 1 else ":".join(("*", *_kind(alike[0])[1:4]))
+
+
+def lifted(checks: Iterable[Check], given: Mapping[str, str]) -> dict[str, str]:
+    """The waivers that a form gives, by check: what was said of many counts for each of them. A name that the plan does not have
+    stays as it is, for the guards to pass over."""
+    every = {_lifts(alike): [check.key for check in alike] for alike in together(checks)}
+    return {key: why for token, why in given.items() for key in every.get(token, [token])}
 
 
 def all_liftable(checks: Iterable[Check], role: Role | None) -> bool:

@@ -51,6 +51,7 @@ class Line:
 
 
 NOTHING = Cell("–")
+AT_ONCE = 8  # lines of pods; a plan has to be read on a phone
 
 
 def figures(loss: Loss) -> list[Figure]:
@@ -101,6 +102,15 @@ def _known(loss: Loss) -> Iterator[Text]:
 def lines(loss: Loss) -> list[Line]:
     """The pods that go, in the order in which they are asked."""
     return [_line(pod) for pod in loss.pods if pod.evicted]
+
+
+def dearest(lines: list[Line]) -> tuple[list[Line], list[Line]]:
+    """The lines that are shown at once, and the rest of many: what costs most is shown, each part in the order of asking."""
+    if len(lines) <= AT_ONCE + 2:
+        return lines, []
+    order = sorted(range(len(lines)), key=lambda n: (lines[n].work.nil, not lines[n].level, n))
+    shown = set(order[:AT_ONCE])
+    return [lines[n] for n in sorted(shown)], [line for n, line in enumerate(lines) if n not in shown]
 
 
 def stays(loss: Loss) -> list[tuple[str, Text]]:

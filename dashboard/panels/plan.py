@@ -3,12 +3,12 @@
 Owns headline, verdict and steps of a plan. Must not judge: checks and losses come with the plan, and the server decides again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dashboard.panels import losses, measures
-from dashboard.panels.checks import Findings
+from dashboard.panels.checks import Finding, Findings
 from dashboard.panels.words import Text, say
 from fleet.domain.plans import ActionState, Plan, Step, StepKind
 
@@ -47,7 +47,7 @@ def verdict(action: Any, plan: Plan, found: Findings, *, expired: bool) -> Verdi
         return Verdict("bad", "s-bad", say("act.verdict.blocked"), (found.blocks[0].title,))
     text = _cost(plan)
     if found.warnings:
-        warnings = say("act.tag.warnings", n=len(found.warnings))
+        warnings = say("act.tag.warnings", n=count(found.warnings))
         return Verdict("ok", "s-ok", say("act.verdict.warned", warnings=warnings), text)
     return Verdict("ok", "s-ok", say("act.verdict.safe"), text)
 
@@ -61,6 +61,11 @@ def _cost(plan: Plan) -> tuple[Text, ...]:
     return (*known, *unknown) or (say("act.verdict.unlost"),)
 
 
+def count(found: Iterable[Finding]) -> int:
+    """Checks, also where several are told in one line."""
+    return sum(one.count for one in found)
+
+
 def tag(action: Any, found: Findings, *, expired: bool) -> tuple[str, str, Text]:
     """Level, glyph and word beside the headline."""
     if expired:
@@ -68,7 +73,7 @@ def tag(action: Any, found: Findings, *, expired: bool) -> tuple[str, str, Text]
     if action.state == ActionState.PROPOSED and action.confirmed_by:
         return "warn", "s-wait", say("act.state.second")
     if found.blocks:
-        return "bad", "s-bad", say("act.tag.blocks", n=len(found.blocks))
+        return "bad", "s-bad", say("act.tag.blocks", n=count(found.blocks))
     return "ok", "s-ok", say("act.tag.safe")
 
 

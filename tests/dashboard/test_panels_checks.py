@@ -18,7 +18,7 @@ from fleet.act import steps as act_steps
 from fleet.domain import draining, pod_guards, site_guards
 from fleet.domain.actions import ACTIONS
 from fleet.domain.gpus import NA
-from fleet.domain.guards import GUARDS
+from fleet.domain.guards import GUARDS, PODS
 from fleet.domain.picture import AttentionRow
 from fleet.domain.plans import (
     ENDED,
@@ -342,3 +342,45 @@ def test_attention_asks_for_the_maintenance_that_comes_next(action, node, expect
     entry = attention.entry("k", AttentionRow("gpu-lost", "bad", 1, node, node, NOW, facts))
     assert entry.does == expected
     assert not entry.does or f"attention.do.{entry.does}" in MESSAGES
+
+
+def alike(count: int, reason: str = "unknown") -> list[Check]:
+    return [
+        Check("requests", Outcome.BLOCK, reason, f"ml/pod-{n}", (("grace_s", 30),), "save-first", "approver")
+        for n in range(count)
+    ]
+
+
+def test_what_a_guard_says_of_many_pods_is_told_once():
+    found = checks.findings([*alike(12), *alike(2, "in-flight")], Role.APPROVER)
+    many, *alone = found.blocks
+    assert words.plain(many.title, NOW) == "12 pods serve requests, and how many is unknown"
+    assert [one.name for one in many.each] == [f"ml/pod-{n}" for n in range(12)]
+    assert many.why
+    assert len(alone) == 2
+    assert {one.lifts for one in alone} == {"requests:ml/pod-0", "requests:ml/pod-1"}
+
+
+def test_a_waiver_of_many_is_one_of_each():
+    plan = alike(3)
+    (many,) = checks.findings(plan, Role.APPROVER).blocks
+    given = checks.lifted(plan, {many.lifts: "tested", "made:up": "no"})
+    assert given == {**{check.key: "tested" for check in plan}, "made:up": "no"}
+    (again,) = checks.findings(plan, Role.APPROVER, given).blocks
+    assert (again.chosen, again.typed) == (True, "tested")
+    assert checks.findings(plan, Role.OPERATOR).blocks[0].lifts == ""
+
+
+@pytest.mark.parametrize("guard", [guard for guard in PODS if guard != "budgets-known"])  # it is not about pods
+def test_every_guard_about_pods_has_words_for_many(guard):
+    assert f"guard.{guard}.many" in MESSAGES
+
+
+def test_of_many_lines_the_dearest_are_shown():
+    pods = [
+        PodLoss(str(n), "ml", f"p{n}", "node-1", work_s=60 if n in {30, 59} else NA, requests=NA) for n in range(60)
+    ]
+    shown, rest = losses.dearest(losses.lines(Loss(tuple(pods))))
+    assert {"ml/p30", "ml/p59"} <= {line.name for line in shown}
+    assert (len(shown), len(shown) + len(rest)) == (losses.AT_ONCE, 60)
+    assert losses.dearest(losses.lines(Loss(tuple(pods[:10]))))[1] == []
