@@ -11,12 +11,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from fleet import live, save_records
+from fleet import live
 from fleet.domain import xid
 from fleet.domain.freshness import Freshness
 from fleet.domain.grants import Grant
@@ -26,8 +27,10 @@ from fleet.domain.training import Record, Training
 from fleet.live import PictureError
 from fleet.ports import Changer, CheckpointStore, Cluster, Exporters, PortError, TokenReviews
 from fleet.recognition import Recognition
-from fleet.save_records import Remembered
 from fleet.stores import Stores
+
+if TYPE_CHECKING:
+    from fleet.save_records import Remembered
 
 IN_CLUSTER = "in-cluster"  # in place of a kubeconfig's path: the service account of this pod
 
@@ -56,6 +59,8 @@ class Site:
 
     def records(self) -> Mapping[str, Record]:
         """What operators have noted about where workloads save."""
+        from fleet import save_records  # models, for which the apps have to be ready; whoever sends tasks loads none
+
         return save_records.notes(self.name)
 
     def look(self, training: Training, now: float) -> Freshness:
@@ -160,8 +165,10 @@ def checkpoints(place: str) -> tuple[CheckpointStore, str]:
 
 
 @functools.cache
-def remembered(name: str) -> Remembered:
+def remembered(name: str) -> "Remembered":
     """What the ledger tells this process of the saves of cluster `name`."""
+    from fleet.save_records import Remembered
+
     return Remembered(name)
 
 
