@@ -32,6 +32,10 @@ def quantity(text: str) -> Fraction:
     return Fraction(number + suffix)
 
 
+def is_quantity(text: str) -> bool:
+    return _FORMAT.fullmatch(text) is not None
+
+
 def whole(text: str) -> int:
     """The value as a whole number, rounded up as `Quantity.Value()` does; extended resources are whole. Raises ValueError."""
     return ceil(quantity(text))

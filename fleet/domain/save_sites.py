@@ -139,7 +139,7 @@ def of_arguments(container: FullContainer) -> str:
     A command line for a shell is read word by word. What it loads from does not count.
     """
     words = list(_words(container))
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):  # there may be none at all
         name, equals, value = word.partition("=")
         told = value if equals else following
         if (equals or name.startswith("-")) and _is_save(name.lstrip("-+")) and (place := _place(told, container)):

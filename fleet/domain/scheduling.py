@@ -229,7 +229,7 @@ class Placement:
         refused: Counter[Unfit] = Counter()
         fitting: list[Place] = []
         for place in self.places.values():
-            unfit = _closed(pod, place) or _full(pod, wanted, place) or seeker.unfit(place)
+            unfit = closed(pod, place.node) or _full(pod, wanted, place) or seeker.unfit(place)
             if unfit is None:
                 fitting.append(place)
             else:
@@ -339,8 +339,9 @@ def _selected(term: PodTerm, owner: FullPod, other: FullPod) -> bool:
     return inside and selects(term.label_selector, other.metadata.labels)
 
 
-def _closed(pod: FullPod, place: Place) -> Unfit | None:
-    node, tolerations = place.node, pod.spec.tolerations
+def closed(pod: FullPod, node: objects.Node) -> Unfit | None:
+    """Why a node takes no such pod whatever is free on it."""
+    tolerations = pod.spec.tolerations
     if ready_status(node) != "True":
         return Unfit.NOT_READY
     if node.spec.unschedulable and not tolerated(UNSCHEDULABLE, tolerations):

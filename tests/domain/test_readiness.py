@@ -1,0 +1,300 @@
+"""Each rule of restart readiness against a manifest that breaks it and one that only just does not."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fleet.domain import readiness
+from fleet.domain.readiness import Load, Rule, Severity
+from tests.domain.readiness_cases import good, manifests, patched, report
+
+DATA = Path("tests/data/readiness")
+E, W, I = Severity.ERROR, Severity.WARNING, Severity.INFO  # noqa: E741
+NOT_HEALED = {Rule.BUDGET_SELECTS, Rule.BARE_POD, Rule.SHARED_VOLUME}  # whose remedy is another object, or goes away
+
+
+def server(change: str) -> str:
+    """A change of the server's container."""
+    return f"Deployment: {{spec: {{template: {{spec: {{containers: [{{name: server, {change}}}]}}}}}}}}"
+
+
+def pod(change: str) -> str:
+    return f"Deployment: {{spec: {{template: {{spec: {{{change}}}}}}}}}"
+
+
+def told(change: str, notes: str) -> str:
+    """A change of the container of pods that are annotated."""
+    return (
+        f"Deployment: {{spec: {{template: {{metadata: {{annotations: {{{notes}}}}}, "
+        f"spec: {{containers: [{{name: server, {change}}}]}}}}}}}}"
+    )
+
+
+def loads(time: str, change: str = "image: 'a:1'") -> str:
+    return told(change, f"vigie.dev/load-time: {time}")
+
+
+def volume(source: str, mount: str = "/ckpt", args: str = "--output_dir=/ckpt/run1") -> str:
+    return pod(
+        f"containers: [{{name: server, args: ['{args}'], volumeMounts: [{{name: v, mountPath: {mount}}}]}}], "
+        f"volumes: [{{name: v, {source}}}]"
+    )
+
+
+def claimed(mode: str, deployment: str, also: str = "") -> str:
+    claim = (
+        "Claim: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: chat}, "
+        f"spec: {{accessModes: [{mode}]}}}}"
+    )
+    source = "template: {spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}}"
+    return f"Deployment: {{spec: {{{deployment}, {source}}}}}\n{claim}\n{also}"
+
+
+def job(policy: str) -> str:
+    return (
+        "Job: {apiVersion: batch/v1, kind: Job, metadata: {name: fit, namespace: chat}, "
+        f"spec: {{{policy} template: {{spec: {{restartPolicy: Never}}}}}}}}"
+    )
+
+
+def budget(change: str) -> str:
+    return f"PodDisruptionBudget: {{spec: {{{change}}}}}"
+
+
+def second(namespace: str) -> str:
+    return (
+        "Second: {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b, namespace: "
+        f"{namespace}}}, spec: {{maxUnavailable: 1, selector: {{}}}}}}"
+    )
+
+
+def bare(metadata: str) -> str:
+    head = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p, namespace: lab{metadata}}}"
+    return f"Pod: {head}, spec: {{containers: [{{name: c, image: 'a:1'}}]}}}}"
+
+
+def hook(command: str, image: str = "a:1") -> str:
+    return server(f"image: '{image}', lifecycle: {{preStop: {{sleep: null, exec: {{command: {command}}}}}}}")
+
+
+CLAIM = "persistentVolumeClaim: {claimName: c}"
+KEPT = "template: {metadata: {annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: 'false'}}, "
+GREEN = "Service: {spec: {selector: {app: llm, version: green}}}\n"
+SCALER = (
+    "Autoscaler: {apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: llm, namespace: chat}, "
+    "spec: {minReplicas: %s, maxReplicas: %s, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}}}\n"
+)
+RECREATE = "Deployment: {spec: {strategy: {type: Recreate}}}"
+ONE = "strategy: {type: Recreate}, replicas: 1"
+
+# rule, severity, what breaks it, what only just does not
+CASES = [
+    ("R01", E, server("readinessProbe: null"), "Service: null\n" + server("readinessProbe: null")),
+    ("R01", E, server("readinessProbe: null, ports: []"), pod("containers: [{name: sidecar, image: 'a:1', ports: []}]")),
+    ("R02", W, "Service: {spec: {publishNotReadyAddresses: true}}", "Service: {spec: {publishNotReadyAddresses: false}}"),
+    (
+        "R03", E,
+        loads("91s", "startupProbe: null, livenessProbe: {initialDelaySeconds: 60, failureThreshold: 3}"),
+        loads("90s", "startupProbe: null, livenessProbe: {initialDelaySeconds: 60, failureThreshold: 3}"),
+    ),
+    ("R04", W, loads("291s"), loads("290s")),
+    ("R04", W, loads("5m"), loads("5m", "startupProbe: {failureThreshold: 31}")),
+    ("R04", E, loads("301s"), loads("301s", "startupProbe: {initialDelaySeconds: 11}")),
+    ("R05", W, "Deployment: {spec: {progressDeadlineSeconds: 310}}", "Deployment: {spec: {progressDeadlineSeconds: 311}}"),
+    (
+        "R05", W,
+        told("startupProbe: {failureThreshold: 50}", "vigie.dev/pull-time: 90s"),
+        told("startupProbe: {failureThreshold: 50}", "vigie.dev/pull-time: 89s"),
+    ),
+    (
+        "R06", W,
+        server("livenessProbe: {httpGet: {path: /ready}, periodSeconds: 5, failureThreshold: 5}"),
+        server("livenessProbe: {httpGet: {path: /ready}, periodSeconds: 5, failureThreshold: 6}"),
+    ),
+    ("R07", E, server("lifecycle: {preStop: {sleep: {seconds: 60}}}"), server("lifecycle: {preStop: {sleep: {seconds: 59}}}")),
+    (
+        "R07", E,
+        hook("[sh, -c, 'sleep 30; sleep 30']"),
+        hook("[sh, -c, 'sleep 30; echo sleepy']"),
+    ),
+    ("R08", E, told("image: 'a:1'", "vigie.dev/drain-time: 56s"), told("image: 'a:1'", "vigie.dev/drain-time: 55s")),
+    (
+        "R08", E,
+        told("image: 'a:1'", "vigie.dev/save-time: 3m"),
+        told("image: 'a:1'", "vigie.dev/save-time: 50s, vigie.dev/drain-time: 55s"),
+    ),
+    (
+        "R09", W,
+        pod("terminationGracePeriodSeconds: null, containers: [{name: server, lifecycle: null}]"),
+        pod("terminationGracePeriodSeconds: 31, containers: [{name: server, lifecycle: null}]"),
+    ),
+    (
+        "R10", I,
+        hook("[/bin/sleep, '5']", "gcr.io/distroless/python3:1"),
+        hook("[/bin/sleep, '5']", "gcr.io/distroless/python3:debug"),
+    ),
+    ("R11", W, server("command: [sh, -c, 'cd /a && run it']"), server("command: [sh, -c, 'cd /a && exec run it']")),
+    ("R11", W, server("command: [/bin/bash, -lc], args: ['run it']"), server("command: [tini, --, sh, -c, 'run it']")),
+    ("R12", E, server("args: [--output_dir, /ckpt/run1]"), server("args: [--output_dir, 's3://bucket/run1']")),
+    ("R12", E, server("env: [{name: CKPT_DIR, value: /ckpt}]"), volume(CLAIM)),
+    ("R12", E, volume(CLAIM, "/ckpt-old"), volume(CLAIM, "/")),
+    ("R13", E, volume("emptyDir: {}"), volume("emptyDir: {}", "/ckpt", "--port=8000")),
+    ("R13", E, volume("emptyDir: {medium: Memory}"), volume(CLAIM)),
+    ("R13", E, volume("ephemeral: {volumeClaimTemplate: {spec: {}}}"), volume(CLAIM)),
+    ("R13", W, volume("hostPath: {path: /srv}"), volume("nfs: {server: s}")),
+    ("R14", E, claimed("ReadWriteOnce", "replicas: 1"), claimed("ReadWriteOnce", ONE)),
+    ("R14", W, claimed("ReadWriteOnce", "replicas: 4"), claimed("ReadWriteMany", "replicas: 4")),
+    (
+        "R14", E,
+        claimed("ReadWriteOncePod", "replicas: 4"),
+        claimed("ReadWriteOncePod", "strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}"),
+    ),
+    ("R15", E, claimed("ReadWriteOnce", "replicas: 2"), claimed("ReadWriteOnce", "replicas: 1")),
+    (
+        "R17", E,
+        "Deployment: {spec: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: '0%'}}}}",
+        "Deployment: {spec: {replicas: 3, strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: '25%'}}}}",
+    ),
+    ("R18", W, RECREATE, f"Service: null\n{RECREATE}"),
+    ("R18", W, RECREATE, f"Deployment: {{spec: {{{ONE}}}}}"),
+    ("R18", W, RECREATE, claimed("ReadWriteOnce", ONE)),
+    ("R19", E, budget("maxUnavailable: 0"), budget("maxUnavailable: '1%'")),
+    ("R19", E, budget("maxUnavailable: null, minAvailable: 4"), budget("maxUnavailable: null, minAvailable: 3")),
+    ("R19", E, budget("maxUnavailable: null, minAvailable: 80%"), budget("maxUnavailable: null, minAvailable: 75%")),
+    (
+        "R19", E,
+        SCALER % (2, 4) + budget("maxUnavailable: null, minAvailable: 4"),
+        SCALER % (2, 5) + budget("maxUnavailable: null, minAvailable: 4"),
+    ),
+    ("R20", W, "PodDisruptionBudget: null", "PodDisruptionBudget: null\nDeployment: {spec: {replicas: 1}}"),
+    ("R21", E, "PodDisruptionBudget: {spec: {selector: {matchLabels: {app: llm2}}}}", "Deployment: null"),
+    (
+        "R21", E,
+        second("chat"), second("other"),
+    ),
+    ("R22", I, "PodDisruptionBudget: {spec: {unhealthyPodEvictionPolicy: IfHealthyBudget}}", "Deployment: {spec: {replicas: 5}}"),
+    ("R23", W, GREEN, GREEN + "PodDisruptionBudget: {spec: {selector: {matchLabels: {app: llm, version: blue}}}}"),
+    ("R24", W, "Deployment: {spec: {replicas: 1}}", "Service: null\nDeployment: {spec: {replicas: 1}}"),
+    (
+        "R25", W,
+        pod("topologySpreadConstraints: null"),
+        pod("topologySpreadConstraints: null, affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: "
+            "[{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: llm}}}}]}}"),
+    ),
+    ("R25", W, pod("topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, labelSelector: null}]"), ""),
+    ("R27", E, server("resources: {requests: {nvidia.com/gpu: 2}}"), server("resources: {requests: {nvidia.com/gpu: 1}}")),
+    ("R27", E, server("resources: {limits: {nvidia.com/gpu: '0.5'}}"), server("resources: {limits: {cpu: '0.5'}}")),
+    ("R27", E, server("resources: {requests: {nvidia.com/gpu: 1}, limits: null}"), server("resources: {requests: {cpu: 1}}")),
+    ("R28", W, server("image: 'registry.example:5000/llm'"), server("image: 'registry.example:5000/llm:1'")),
+    ("R28", W, server("image: 'llm:latest'"), server(f"image: 'llm@sha256:{'a' * 64}'")),
+    (
+        "R29", W,
+        bare(""), bare(", annotations: {kubernetes.io/config.mirror: x}"),
+    ),
+    ("R30", E, GREEN, GREEN + "Deployment: {spec: {template: {metadata: {labels: {version: blue}}}}}"),
+    ("R31", W, pod("nodeSelector: {kubernetes.io/hostname: gpu-1}"), pod("nodeSelector: {pool: a100}")),
+    ("R31", W, pod("nodeName: gpu-1"), pod("nodeName: ''")),
+    (
+        "R31", W,
+        pod("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+            "[{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [gpu-1]}]}]}}}"),
+        pod("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+            "[{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [gpu-1, gpu-2]}]}]}}}"),
+    ),
+    ("R32", W, job(""), job("podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]},")),
+    ("R33", I, "Deployment: {spec: {minReadySeconds: 0}}", server("resources: null")),
+    (
+        "R34", W,
+        pod("nodeSelector: {cloud.google.com/gke-spot: 'true'}"),
+        pod("terminationGracePeriodSeconds: 30, nodeSelector: {cloud.google.com/gke-spot: 'true'}"),
+    ),
+    (
+        "R34", W,
+        pod("tolerations: [{key: kubernetes.azure.com/scalesetpriority, value: spot}]"),
+        pod("nodeSelector: {eks.amazonaws.com/capacityType: SPOT}"),
+    ),
+    (
+        "R34", W,
+        pod("terminationGracePeriodSeconds: 601"),
+        pod("terminationGracePeriodSeconds: 601").replace("template: {", KEPT),
+    ),
+]  # fmt: skip
+BY_ROOM = {"R16", "R26"}  # tests/domain/test_readiness_room.py
+
+
+def test_nothing_is_wrong_with_the_good_manifests():
+    assert report(good()).findings == ()
+
+
+def test_each_rule_has_a_case():
+    assert {case[0] for case in CASES} | BY_ROOM == {rule.value for rule in Rule}
+
+
+@pytest.mark.parametrize(("rule", "severity", "breaks", "keeps"), CASES)
+def test_rule(rule, severity, breaks, keeps):
+    found = [one for one in report(good(breaks)).findings if one.rule == rule]
+    assert [one.severity for one in found] == [severity]
+    assert rule not in {one.rule.value for one in report(good(keeps)).findings}
+
+
+@pytest.mark.parametrize(("rule", "breaks"), [(case[0], case[2]) for case in CASES if case[0] not in NOT_HEALED])
+def test_a_remedy_is_a_patch_that_heals(rule, breaks):
+    objects = good(breaks)
+    finding = next(one for one in report(objects).findings if one.rule == rule)
+    remedy, kind = yaml.safe_load(finding.remedy), finding.object.partition("/")[0]
+    healed = {"Added": remedy} if "kind" in remedy else {kind: patched(objects[kind], remedy)}
+    assert rule not in {one.rule.value for one in report({**objects, **healed}).findings}
+
+
+def test_the_remedies_of_what_has_to_be_chosen():
+    two = report(good(next(case[2] for case in CASES if case[0] == "R21" and "Second" in case[2])))
+    assert yaml.safe_load(next(one.remedy for one in two.findings if one.case == "two"))["$patch"] == "delete"
+    bare = report(good(next(case[2] for case in CASES if case[0] == "R29")))
+    made = yaml.safe_load(next(one.remedy for one in bare.findings if one.rule == "R29"))
+    assert (made["kind"], made["spec"]["selector"]) == ("Deployment", {"matchLabels": {"app": "p"}})
+
+
+# What the reference lists for the lesson's own manifest and text, and what follows from the exact conditions besides: R20 as long
+# as its budget is not in the file, R22 and R33 once budget and Service are. Its startup budget is guaranteed 290 s, which R04
+# tells whoever declares a load time of 5 min.
+
+
+def lesson(*, around: bool = False, load: str = "") -> list[tuple[str, str, int]]:
+    text = (DATA / "lesson.yaml").read_text()
+    if load:
+        text = text.replace("      labels:", f"      annotations: {{vigie.dev/load-time: {load}}}\n      labels:", 1)
+    found = manifests(text, "lesson.yaml")
+    if around:
+        found += manifests((DATA / "lesson-around.yaml").read_text(), "around.yaml")
+    return [(one.rule.value, one.severity.value, one.line) for one in readiness.report(found).findings]
+
+
+def test_the_lessons_manifest_alone():
+    assert lesson() == [("R20", "warning", 1), ("R25", "warning", 19)]
+
+
+def test_the_lessons_manifest_with_the_service_and_the_budget_of_its_text():
+    assert lesson(around=True) == [
+        ("R33", "info", 5), ("R30", "error", 17), ("R25", "warning", 19), ("R22", "info", 15), ("R23", "warning", 17),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("load", "told"), [("290s", []), ("5m", [("R04", "warning", 28)]), ("301s", [("R04", "error", 28)])]
+)
+def test_the_lessons_startup_budget(load, told):
+    assert [one for one in lesson(load=load) if one[0] == "R04"] == told
+
+
+def test_what_is_measured_counts_before_what_is_declared():
+    found = manifests(good(told("image: 'a:1'", "vigie.dev/load-time: 10m")))
+    measured = readiness.live(found, {"Deployment/chat/llm": Load(120.0, 4)}, lambda _: None)
+    assert measured.findings == ()
+
+
+def test_an_annotation_that_is_no_duration_is_a_doubt_with_its_line():
+    found = report(good(told("image: 'a:1'", "vigie.dev/load-time: soon")))
+    assert [(one.object, one.annotation, one.line > 0) for one in found.doubts] == [
+        ("Deployment/chat/llm", "vigie.dev/load-time", True)
+    ]
