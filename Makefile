@@ -15,9 +15,10 @@ PORT ?= 8000
 UP_OPTIONS = --port '$(PORT)' \
 	$(if $(call given,HOST),--host '$(HOST)') $(if $(call given,HOSTS),--hosts '$(HOSTS)') \
 	$(if $(call given,KUBECONFIG),--kubeconfig '$(KUBECONFIG)') $(if $(call given,CONTEXT),--context '$(CONTEXT)') \
+	$(if $(call given,ACTIONS),--actions '$(ACTIONS)') $(if $(call given,POLICIES),--policies '$(POLICIES)') \
 	$(if $(REDIS_URL),--redis-url '$(REDIS_URL)',$(if $(filter-out 0,$(REDIS)),--redis))
 
-up: .venv/.run  ## Run Vigie beside the rehearsal cluster [PORT= REDIS=1 REDIS_URL= | KUBECONFIG= CONTEXT= HOST= HOSTS=]
+up: .venv/.run  ## Run Vigie beside the rehearsal cluster [PORT= POLICIES= REDIS=1 REDIS_URL= | KUBECONFIG= CONTEXT= ACTIONS= HOST= HOSTS=]
 	@exec $(PY) manage.py up $(UP_OPTIONS)
 
 test: .venv/.test  ## Check everything: lint, types, Python, browser modules, browser [ARGS= for pytest]

@@ -42,6 +42,8 @@ class Start:
     context: str
     own_redis: bool
     redis_url: str
+    policies: str = ""
+    actions: str = ""
     secrets: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -87,6 +89,8 @@ def parse(argv: list[str]) -> Start:
         "--kubeconfig", default="", help="watch the clusters of this file, read-only, not the rehearsal"
     )
     parser.add_argument("--context", default="", help="only this context of the kubeconfig")
+    parser.add_argument("--actions", default="", help="clusters of the kubeconfig that may be changed, comma-separated")
+    parser.add_argument("--policies", default="", help="a TOML file: limits, windows, freezes, second persons")
     parser.add_argument("--redis", action="store_true", help="run as separate processes on a Redis server of its own")
     parser.add_argument("--redis-url", default="", help="run as separate processes on this Redis server")
     o = parser.parse_args(argv)
@@ -94,7 +98,10 @@ def parse(argv: list[str]) -> Start:
         parser.error(f"a port lies between 1 and 65535, not {o.port}")
     if o.context and not o.kubeconfig:
         parser.error("a context needs a kubeconfig")
-    return Start(o.host, o.port, o.hosts, o.kubeconfig, o.context, o.redis and not o.redis_url, o.redis_url)
+    if o.actions and not o.kubeconfig:
+        parser.error("the rehearsal may be changed anyway: naming clusters needs a kubeconfig")
+    own_redis = o.redis and not o.redis_url
+    return Start(o.host, o.port, o.hosts, o.kubeconfig, o.context, own_redis, o.redis_url, o.policies, o.actions)
 
 
 def start_logs(start: Start) -> Path:
@@ -105,6 +112,8 @@ def start_logs(start: Start) -> Path:
         )
     if start.kubeconfig and not Path(start.kubeconfig).expanduser().is_file():
         raise StartError(f"no kubeconfig at {start.kubeconfig}")
+    if start.policies and not Path(start.policies).expanduser().is_file():
+        raise StartError(f"no policies at {start.policies}")
     if start.own_redis and shutil.which("redis-server") is None:
         raise StartError("redis-server is not installed; install it, or name a running one with REDIS_URL=redis://…")
     logs = start.home / "logs"
@@ -210,7 +219,8 @@ def environment(start: Start) -> dict[str, str]:
         "VIGIE_SECURE": "0" if start.loopback else "1",
         "VIGIE_KUBECONFIG": str(kubeconfig),
         "VIGIE_CONTEXTS": start.context,
-        "VIGIE_ACTIONS": "rehearsal" if start.rehearsal else "",
+        "VIGIE_ACTIONS": "rehearsal" if start.rehearsal else start.actions,
+        "VIGIE_POLICIES": str(Path(start.policies).expanduser().resolve()) if start.policies else "",
     }
     if start.own_redis:
         start.secrets = {"password": secrets.token_urlsafe(24), "port": str(free_port())}

@@ -245,7 +245,18 @@ def test_a_real_cluster_is_read_only(tmp_path):
     from dashboard import launcher
 
     made = launcher.environment(launcher.parse(["--kubeconfig", str(tmp_path / "config")]))
-    assert made["VIGIE_ACTIONS"] == ""
+    assert made["VIGIE_ACTIONS"] == made["VIGIE_POLICIES"] == ""
+    options = {"--kubeconfig": "config", "--actions": "prod,lab", "--policies": "/etc/vigie/site.toml"}
+    made = launcher.environment(launcher.parse([word for option in options.items() for word in option]))
+    assert (made["VIGIE_ACTIONS"], made["VIGIE_POLICIES"]) == ("prod,lab", "/etc/vigie/site.toml")
+
+
+def test_a_mistake_in_the_policies_is_told_with_its_line(tmp_path):
+    path = tmp_path / "site.toml"
+    assert "no policies at" in refused(tmp_path, "--policies", str(path))
+    path.write_text("[limits]\nnodes = 0\n")
+    port = str(product.free_port())
+    assert "line 2: limits.nodes: has to be more than 0" in refused(tmp_path, "--policies", str(path), "--port", port)
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ class Command(BaseCommand):
             call_command("migrate", interactive=False, verbosity=0)
         except DatabaseError as error:
             raise CommandError(f"the database cannot be used: {str(error).splitlines()[0]}") from error
+        self._check_policies()
         if not rehearsal_account:
             self._check_clusters()
         found = access.rehearsal_accounts()
@@ -47,6 +48,14 @@ class Command(BaseCommand):
             if name not in found:
                 accounts.add(name, Role(name), name, rehearsal=True)
         self.stdout.write(json.dumps({"link": "" if rehearsal_account else accounts.first_link()}))
+
+    @staticmethod
+    def _check_policies() -> None:
+        """A mistake in the policy file is told before anything runs that would be bound by it, with its line."""
+        try:
+            wiring.policies()
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from error
 
     @staticmethod
     def _check_clusters() -> None:
