@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 SWEEP_S = 5
 SCRAPE_S = 15
 HISTORY_S = 900
+SCAN_S = 30
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ QUEUES = {
     ),
     # An action waits more than it works; four at once, and one for the sweep.
     "actions": Work("fleet.tasks.actions", lambda: 5, "fleet.tasks.actions.sweep"),
+    # A thread for every cluster's scan, one for beat's messages, and two for checks that read whole checkpoints.
+    "checkpoints": Work("fleet.tasks.checkpoints", lambda: len(wiring.sites()) + 3, "fleet.tasks.checkpoints.scan_all"),
 }
 
 SCHEDULE = {
@@ -80,6 +83,11 @@ SCHEDULE = {
         "task": "fleet.tasks.actions.sweep",
         "schedule": SWEEP_S,
         "options": {"expires": SWEEP_S},
+    },
+    "checkpoints": {
+        "task": "fleet.tasks.checkpoints.scan_all",
+        "schedule": SCAN_S,
+        "options": {"expires": SCAN_S},
     },
 }
 
@@ -134,6 +142,17 @@ def run_soon(action: int) -> None:
         app.send_task("fleet.tasks.actions.run_action", (action,), expires=SWEEP_S, retry=False)
     except OperationalError as error:
         log.warning("a hint about action %d was not sent: %s", action, error)
+
+
+def check_soon(cluster: str, workload: str, path: str, asked_by: str) -> bool:
+    """Ask for a deep check of one checkpoint; whether somebody can have heard it."""
+    arguments = (cluster, workload, path, asked_by)
+    try:
+        app.send_task("fleet.tasks.checkpoints.deep_check", arguments, expires=HISTORY_S, retry=False)
+    except OperationalError as error:
+        log.warning("a deep check was not asked for: %s", error)
+        return False
+    return True
 
 
 # A worker of its own process

@@ -25,7 +25,7 @@ from dashboard import running
 from dashboard.supervisor import Child, StartError, Supervisor
 
 ROOT = Path(__file__).resolve().parent.parent
-QUEUES = ("watch", "readings", "actions")
+QUEUES = ("watch", "readings", "actions", "checkpoints")
 READY_WITHIN_S = 60.0
 HINT_AFTER_S = 8.0
 REHEARSAL_ACCOUNTS = ("viewer", "operator", "approver")

@@ -8,7 +8,7 @@ import time
 
 from celery import shared_task
 
-from fleet import history, live, wiring
+from fleet import history, live, save_records, wiring
 from fleet.observe import Ingest
 from fleet.scrape import Scrape
 
@@ -46,6 +46,7 @@ def keep_history() -> None:
     now = time.time()
     history.make_hours(now)
     history.prune(now)
+    save_records.prune(now)
 
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]

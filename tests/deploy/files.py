@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 BASE, AGENT, DCGM = DEPLOY / "kubernetes", DEPLOY / "agent", DEPLOY / "dcgm"
 MAINTENANCE = DEPLOY / "maintenance"
-RUNS = ("web", "watch", "readings", "actions", "beat", "prepare")  # what runs from our image
+RUNS = ("web", "watch", "readings", "actions", "checkpoints", "beat", "prepare")  # what runs from our image
 
 
 @cache

@@ -236,6 +236,24 @@ def test_web_may_ask_whose_a_token_is_and_nothing_else(bare: Serving, tmp_path: 
     assert grants(role) == [("create", "authentication.k8s.io", "tokenreviews")]
 
 
+def test_who_scans_checkpoints_may_read_what_pods_declare_and_nothing_else(bare: Serving, tmp_path: Path) -> None:
+    changes = KubernetesChanges(
+        KubernetesCluster("rehearsal", str(kubeconfig_of(bare, "vigie-checkpoints", tmp_path))).server
+    )
+    meta = bare.call(lambda: bare.rehearsal.store.list("pods")[0]["metadata"])
+    assert changes.read_pod(meta["namespace"], meta["name"]) is not None
+    for read in (changes.read_claims, changes.read_storage, changes.read_services):
+        read()
+    for refused in (changes.read_pods, changes.read_nodes, changes.read_controllers):
+        with pytest.raises(PortError) as caught:
+            refused()
+        assert caught.value.status == 403
+    assert grants(manifest("ClusterRole", "vigie-checkpoints")) == [
+        ("get", "", "pods"),
+        *(("list", "", what) for what in ("persistentvolumeclaims", "persistentvolumes", "services")),
+    ]
+
+
 def test_the_readings_worker_may_scrape_exporters_and_nothing_else(bare: Serving, tmp_path: Path) -> None:
     exporters = KubernetesExporters("rehearsal", str(kubeconfig_of(bare, "vigie-readings", tmp_path)))
     found = exporters.find()

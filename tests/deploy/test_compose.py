@@ -74,7 +74,10 @@ def test_what_waits_for_what() -> None:
     }
     done, healthy = "service_completed_successfully", "service_healthy"
     assert after == {
-        **{name: {"prepare": done, "redis": healthy} for name in ("web", "watch", "readings", "actions", "beat")},
+        **{
+            name: {"prepare": done, "redis": healthy}
+            for name in ("web", "watch", "readings", "actions", "checkpoints", "beat")
+        },
         "prepare": {"postgres": healthy},
         "redis": {},
         "postgres": {},
@@ -124,8 +127,14 @@ def test_the_stores_have_no_way_out() -> None:
 
 
 def test_only_who_names_clusters_gets_the_kubeconfig() -> None:
-    assert {name for name, s in services().items() if "secrets" in s} == {"web", "watch", "readings", "actions"}
-    for name in ("web", "watch", "readings", "actions"):
+    assert {name for name, s in services().items() if "secrets" in s} == {
+        "web",
+        "watch",
+        "readings",
+        "actions",
+        "checkpoints",
+    }
+    for name in ("web", "watch", "readings", "actions", "checkpoints"):
         assert services()[name]["environment"]["VIGIE_KUBECONFIG"] == "/run/secrets/kubeconfig"
 
 

@@ -217,6 +217,7 @@ def test_the_shape_of_each_workload() -> None:
         "watch": ("Deployment", 1, None),
         "readings": ("Deployment", 1, None),
         "actions": ("Deployment", 1, None),
+        "checkpoints": ("Deployment", 1, None),
         "beat": ("Deployment", 1, "Recreate"),
         "redis": ("Deployment", 1, "Recreate"),
     }
@@ -272,13 +273,13 @@ def test_secrets_come_by_reference(name: str, container: Object) -> None:
         assert "$(REDIS_PASSWORD)" in entry.get("value", "$(REDIS_PASSWORD)")
 
 
-def test_only_two_speak_to_the_cluster_each_with_its_own_account() -> None:
+def test_only_three_speak_to_the_cluster_each_with_its_own_account() -> None:
     with_token = {name for name, w in workloads().items() if pod_of(w)["automountServiceAccountToken"]}
     named = {
         name: pod_of(w)["serviceAccountName"] for name, w in workloads().items() if "serviceAccountName" in pod_of(w)
     }
-    assert with_token == {"watch", "web"}
-    assert named == {"watch": "vigie-watch", "web": "vigie-web"}
+    assert with_token == {"watch", "web", "checkpoints"}
+    assert named == {"watch": "vigie-watch", "web": "vigie-web", "checkpoints": "vigie-checkpoints"}
 
 
 def reached(direction: str, name: str) -> list[Object]:
@@ -301,6 +302,7 @@ def selects(selector: Object, component: str) -> bool:
         ("watch", set(), {53, 6379, 5432, 443, 6443}),
         ("readings", set(), {53, 6379, 5432}),
         ("actions", set(), {53, 6379, 5432}),
+        ("checkpoints", set(), {53, 6379, 5432, 443, 6443}),
         ("beat", set(), {53, 6379, 5432}),
         ("prepare", set(), {53, 6379, 5432}),
         ("redis", {6379}, {53}),

@@ -197,6 +197,7 @@ def test_a_worker_can_run_the_tasks_of_its_own_queue_alone(queue):
     expected = {
         "watch": [f"{module}.watch_cluster", f"{module}.watch_clusters"],
         "actions": [f"{module}.run_action", f"{module}.sweep"],
+        "checkpoints": [f"{module}.deep_check", f"{module}.scan_all", f"{module}.scan_cluster"],
         "readings": [
             f"{module}.{name}"
             for name in ("ingest_all", "ingest_readings", "keep_history", "scrape_all", "scrape_exporters")
