@@ -26,6 +26,7 @@ from fleet.models import Action, AuditEntry
 
 STATUS = {
     "unknown-kind": HTTPStatus.NOT_FOUND,
+    "no-option": HTTPStatus.UNPROCESSABLE_ENTITY,
     "no-reason": HTTPStatus.UNPROCESSABLE_ENTITY,
     "long-reason": HTTPStatus.UNPROCESSABLE_ENTITY,
     "no-waiver-reason": HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -46,7 +47,7 @@ def propose(request: HttpRequest, cluster: str, node: str, kind: str) -> HttpRes
         return _asked(request, cluster, node, kind)
     actor, site, reason = _actor(request, cluster), wiring.site(cluster), request.POST.get("reason", "")
     try:
-        found = act.propose(site, kind, node, reason, actor)
+        found = act.propose(site, kind, node, reason, actor, save_first=bool(request.POST.get("save")))
     except Refused as refused:
         return _asked(request, cluster, node, kind, refused)
     if ACTIONS[kind].danger is Danger.REVERSIBLE and not act.plan_of(found).blocks:
@@ -61,6 +62,8 @@ def _asked(request: HttpRequest, cluster: str, node: str, kind: str, refused: Re
         "node": node,
         "kind": kind,
         "quick": ACTIONS[kind].danger is Danger.REVERSIBLE,
+        "empties": ACTIONS[kind].empties,
+        "save_first": bool(request.POST.get("save")),
         "title": say(f"act.do.{kind}", node=node),
         "means": say(f"act.means.{kind}"),
         "off": buttons.why_off(
@@ -205,10 +208,12 @@ def _proposed(request: HttpRequest, found: Action, made: Plan, now: float) -> di
         "figures": losses.figures(made.loss),
         "hours": losses.hours(made.loss),
         "loss_level": losses.level(made.loss),
-        **_losses(losses.lines(made.loss)),
+        **_losses(losses.lines(made.loss, made.saves)),
         "stays": losses.stays(made.loss),
         "stay": say("act.loss.stays", n=len(losses.stays(made.loss))),
         "coming": plan.steps(made),
+        "save_first": act.saves_first(made),
+        "can_save_first": losses.can_save_first(made.loss),
         "commands": plan.commands(made),
         "typed": request.POST.get("typed", ""),
         "reason": request.POST.get("reason", ""),

@@ -15,9 +15,12 @@ from fleet.domain.endpoints import EndpointSlice
 from fleet.domain.facts import Permission, Right
 from fleet.domain.gpus import Reading
 from fleet.domain.kube import Event, Kind
+from fleet.domain.manifests import Manifest
 from fleet.domain.objects import Budget, Node, Object, Service
+from fleet.domain.readiness_loads import SeenPod
 from fleet.domain.revisions import Json, Patch, Workload
 from fleet.domain.specs import Claim, FullPod, Storage
+from fleet.domain.training import Signal
 
 
 class PortError(Exception):
@@ -116,6 +119,14 @@ class Changer(Protocol):
     def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
         """A pod's answer to GET, through the API server's proxy, at most 1 MiB within 2 s."""
 
+    def post_to_pod(self, namespace: str, name: str, port: int, path: str) -> None:
+        """An empty POST to a pod through the API server's proxy, answered with success within 10 s. An error without a status
+        does not tell whether the pod heard it."""
+
+    def signal_pod(self, namespace: str, name: str, container: str, signal: Signal) -> None:
+        """`kill -<signal> 1` in a container, ended with success within 10 s. An error that is retryable and has no status does
+        not tell whether it was carried out."""
+
     def read_workload(self, kind: str, namespace: str, name: str) -> Workload | None:
         """A Deployment, StatefulSet or DaemonSet, whole."""
 
@@ -194,3 +205,18 @@ class TokenReviews(Protocol):
 
     def node_of_pod(self, namespace: str, name: str) -> str:
         """The node that a pod is bound to; "" when there is no such pod, or it is bound to none."""
+
+
+class Declared(Struct, frozen=True):
+    """What a cluster's objects say about restarts. `unread`: kinds that Vigie may not list, or that this cluster does not know."""
+
+    manifests: tuple[Manifest, ...]
+    pods: tuple[SeenPod, ...]
+    unread: tuple[str, ...] = ()
+
+
+class Manifests(Protocol):
+    """The workloads of one cluster as people wrote them, with what is around them."""
+
+    def read_manifests(self) -> Declared:
+        """Lists, in pages, and nothing else. Raises PortError when the API server does not answer."""

@@ -24,6 +24,7 @@ from dashboard.panels import checks
 from dashboard.roles import Role
 from fleet import act, wiring
 from fleet.act import Actor
+from fleet.domain.actions import SAVE_FIRST
 from fleet.domain.plans import ENDED, ActionState, Check
 from fleet.models import Action, AuditEntry
 
@@ -45,7 +46,9 @@ class Proposal(Schema):
     target: str = Field(max_length=253, description="Name of the node")
     reason: str = Field(max_length=500, description="Why; it is kept on the node and in the audit")
     cluster: str = Field("", max_length=253, description=CLUSTER)
-    options: dict[str, str] = Field({}, description="None yet: anything in here is refused")
+    options: dict[str, str] = Field(
+        {}, description='{"save": "first"}: workloads that declare how save a checkpoint before their pods go. Nothing else'
+    )
 
 
 class Confirmation(Schema):
@@ -80,10 +83,12 @@ class AuditWanted(Schema):
 def propose(request: HttpRequest, body: Proposal) -> HttpResponse:
     """Compute a plan on fresh facts: what would be lost, every check, the steps. Nothing happens to the cluster."""
     cluster = chosen(request, body.cluster)
-    if body.options:
-        raise NoAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, f"There is no option {min(body.options)!r}.")
-    actor = _actor(request, cluster, Role.OPERATOR)
-    action = _done(lambda: act.propose(wiring.site(cluster), body.kind, body.target, body.reason, actor))
+    if unknown := sorted({*body.options.items()} - {SAVE_FIRST}):
+        name, value = unknown[0]
+        raise NoAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, f"There is no option {name!r} with the value {value!r}.")
+    actor, first = _actor(request, cluster, Role.OPERATOR), bool(body.options)
+    site = wiring.site(cluster)
+    action = _done(lambda: act.propose(site, body.kind, body.target, body.reason, actor, save_first=first))
     return _json(shown_plan(action), HTTPStatus.CREATED)
 
 
@@ -194,9 +199,11 @@ def shown_plan(found: Action) -> dict[str, Any]:
         "made_at": made.made_at,
         "expires_at": found.expires_at,
         "needs_second": found.needs_second,
+        "options": dict(made.options),
         "loss": msgspec.to_builtins(made.loss),
         "checks": [{**shown_check(check, now), "evidence": dict(check.evidence)} for check in made.checks],
         "steps": [{**msgspec.to_builtins(step), "facts": dict(step.facts)} for step in made.steps],
+        "saves": [{"workload": save.workload, "pod": f"{save.namespace}/{save.pod}", "hook": save.hook} for save in made.saves],
         "kubectl": list(made.kubectl),
     }
 
@@ -266,6 +273,7 @@ def _actor(request: HttpRequest, cluster: str, least: Role) -> Actor:
 
 WHY: Mapping[str, tuple[HTTPStatus, str]] = {
     "unknown-kind": (HTTPStatus.UNPROCESSABLE_ENTITY, "There is no such kind of action."),
+    "no-option": (HTTPStatus.UNPROCESSABLE_ENTITY, "Nothing can be saved first in this kind of action."),
     "no-reason": (HTTPStatus.UNPROCESSABLE_ENTITY, "Say why."),
     "long-reason": (HTTPStatus.UNPROCESSABLE_ENTITY, "The reason is too long."),
     "other-plan": (HTTPStatus.CONFLICT, "The digest is not that of this plan."),

@@ -86,6 +86,15 @@ LOSS: Patterns = {
     "act.loss.no-owner": _("no controller"),
     "act.loss.saved": _("saved {at}"),
     "act.loss.never-saved": _("no checkpoint of it is known"),
+    "act.loss.steps": ngettext("about {n} step", "about {n} steps"),
+    "act.loss.reported": _("saved {at} as it says itself, nobody has read it"),
+    "act.loss.saves-first": _("saves a checkpoint first"),
+    "act.loss.unsaved.none": _("nothing complete in its store"),
+    "act.loss.unsaved.not-granted": _("its store is not granted"),
+    "act.loss.unsaved.unreadable": _("its store cannot be read"),
+    "act.loss.unsaved.late": _("its store does not answer"),
+    "act.loss.unsaved.undeclared": _("nobody says where it saves"),
+    "act.loss.unsaved.local": _("saved where only it can read"),
     "act.loss.gang": ngettext("{n} GPU of its job elsewhere stops too", "{n} GPUs of its job elsewhere stop too"),
     "act.loss.grace": _("{grace_s} to finish them"),
     "act.loss.warm-up": _("Ready again after about {warm_up_s}"),
@@ -118,6 +127,7 @@ LOSS: Patterns = {
 
 STEPS: Patterns = {
     "act.step.cordon": _("Cordon"),
+    "act.step.save": _("Save first"),
     "act.step.drain": _("Drain"),
     "act.step.release": _("Free the GPUs"),
     "act.step.reboot": _("Reboot"),
@@ -129,6 +139,7 @@ STEPS: Patterns = {
         "Evict {n} pod, when its budget allows it, with all the grace that it asks for.",
         "Evict {n} pods, each when its budget allows it, with all the grace that it asks for.",
     ),
+    "act.will.save": _("Ask {asked} for a checkpoint, once, and wait until it is complete. Without it no pod goes."),
     "act.will.release": _("Wait until no process is left on its GPUs."),
     "act.will.reboot": _("Ask whoever owns the machines for a reboot, and wait until it has another boot id."),
     "act.will.verify": _("Wait until it is Ready, all GPUs are back and well, and the driver is as before."),
@@ -151,6 +162,9 @@ STEPS: Patterns = {
     "act.step.processes": ngettext("{n} process still uses its GPUs", "{n} processes still use its GPUs"),
     "act.step.gone": _("{gone} of {pods} gone"),
     "act.step.not-back": ngettext("{n} pod is not back yet", "{n} pods are not back yet"),
+    "act.step.awaited": _("waits for the checkpoint of {awaited}"),
+    "act.step.saved": _("{workload} has saved step {step}"),
+    "act.step.saved-no-step": _("{workload} has saved"),
     "act.step.asked": _("asked for at {asked_at}"),
     "act.step.missing.ready": _("not Ready yet"),
     "act.step.missing.reading": _("no reading since the reboot yet"),
@@ -233,6 +247,16 @@ ENDS: Patterns = {
     "act.end.failed.deadline": _("Its step “{step}” was not done by its deadline."),
     "act.end.failed.node-gone": _("The node is gone, or another one has its name."),
     "act.end.failed.uncordoned": _("Somebody else has opened the node while it had to stay closed."),
+    "act.end.failed.not-saved": _("No complete new checkpoint came in time: {awaited}. No pod was asked to go."),
+    "act.end.failed.save-refused": _("{workload} does not save: {message}. No pod was asked to go."),
+    "act.end.failed.save-changed": _(
+        "{workload} is not as it was confirmed: its pod {pod}, its hook or the policy has changed."
+    ),
+    "act.end.failed.braked": _("Too much else is out of use or under maintenance now: {braked}."),
+    "act.end.failed.no-cluster": _(
+        "Its cluster {cluster} is not configured any more: what became of the node is unknown."
+    ),
+    "act.end.expired.no-cluster": _("Its cluster {cluster} is not configured any more. Nothing has happened."),
     "act.end.failed.frozen": _("A freeze of the site’s policy began before it was done."),
     "act.end.failed.pods-refused": _("Some pods may not go: {refused}."),
     "act.end.failed.new-pods": _("New pods came that nobody has planned for: {new}."),
@@ -246,6 +270,8 @@ ENDS: Patterns = {
     "act.end.expired.not-begun": _("No worker has begun it in time. Nothing has happened."),
     "act.left.cordoned": _("The node stays cordoned."),
     "act.left.foreign": _("The node stays cordoned by somebody else."),
+    "act.left.reopened": _("The node is open again for new pods."),
+    "act.left.not-reopened": _("The node could not be opened again: it stays cordoned."),
     "act.left.reboot-withdrawn": _("The request for a reboot was taken back."),
     "act.left.reboot-may-come": _("A reboot may still come: the request could not be taken back."),
     "act.left.going": ngettext(
@@ -279,6 +305,8 @@ LOG: Patterns = {
     "act.log.started": _("{step}: begun"),
     "act.log.done": _("{step}: done"),
     "act.log.skipped": _("{step}: not needed"),
+    "act.log.asked-to-save": _("{workload} was asked to save ({hook})"),
+    "act.log.refused-to-save": _("{workload} does not save"),
     "act.log.waivers": ngettext("with {n} waiver", "with {n} waivers"),
     "act.log.pod-accepted": _("{pod}: eviction accepted"),
     "act.log.pod-gone": _("{pod}: gone"),
@@ -288,6 +316,7 @@ LOG: Patterns = {
 # Why Vigie does not do what somebody asks for
 REFUSALS: Patterns = {
     "act.no.unknown-kind": _("There is no such action."),
+    "act.no.no-option": _("Nothing can be saved first in this action: no pod has to go."),
     "act.no.no-reason": _("Say why: it is kept on the node and in the audit."),
     "act.no.long-reason": _("The reason is too long."),
     "act.no.cluster-away": _("The cluster cannot be read now, so nothing can be decided: {message}"),
@@ -312,6 +341,10 @@ HELP_NOTES: Patterns = {
     "help.means.note.role": _("training or serving, where neither its kind nor a Service tells"),
     "help.note.checkpoint": _("Where it saves"),
     "help.means.note.checkpoint": _("a pod that names this trains"),
+    "help.note.hook": _("How it is asked to save"),
+    "help.means.note.hook": _(
+        "http:8080/save is a POST to the pod; signal:USR1:container (USR2, TERM, HUP) needs a policy that names the namespace"
+    ),
     "help.note.in-flight": _("Requests in flight"),
     "help.means.note.in-flight": _("port/path#metric of the pod; vLLM, TGI and Triton are known without it"),
     "help.note.scratch": _("Scratch"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.panels import losses, measures
+from dashboard.panels import checks, losses, measures, words
 from dashboard.panels.lanes import LEVELS
 from dashboard.panels.measures import NA, known
 from dashboard.panels.patterns import MESSAGES
@@ -15,7 +15,7 @@ from dashboard.panels.words import Clock, Text, Value, say
 from fleet.domain import plans
 from fleet.domain.actions import ACTIONS
 from fleet.domain.gpus import Measure
-from fleet.domain.plans import ActionState, LaneState, Plan, PodLoss, StepKind, StepState
+from fleet.domain.plans import ActionState, Check, LaneState, Outcome, Plan, PodLoss, StepKind, StepState
 
 TAGS = {
     ActionState.PROPOSED: ("run", "s-wait"),
@@ -88,7 +88,21 @@ def why(action: Any) -> Text:
         refused=", ".join(found.get("refused", ())),
         new=", ".join(found.get("new", ())),
         lost=", ".join(found.get("lost", ())),
+        awaited=", ".join(found.get("awaited", ())),
+        workload=str(found.get("workload", "")),
+        pod=str(found.get("pod", "")),
+        cluster=str(found.get("cluster", "")),
+        braked=_braked(found.get("checks", ())),
     )
+
+
+def _braked(found: Iterable[Mapping[str, Any]]) -> str:
+    """What spoke against going on, in the guards' own sentences."""
+    told = [
+        Check(one["guard"], Outcome.BLOCK, one["reason"], one["subject"], tuple(one["evidence"].items()))
+        for one in found
+    ]
+    return ", ".join(words.plain(checks.title(check), 0.0) for check in told)
 
 
 def _left(action: Any, steps: Sequence[Any], rows: Sequence[Any]) -> tuple[Text, ...]:
@@ -98,7 +112,9 @@ def _left(action: Any, steps: Sequence[Any], rows: Sequence[Any]) -> tuple[Text,
     done = {step.kind: step for step in steps if step.state in {StepState.DONE, StepState.SKIPPED}}
     told: list[Text] = []
     cordoned = done.get(StepKind.CORDON)
-    if cordoned is not None and StepKind.UNCORDON not in done and action.outcome.get("why") != "uncordoned":
+    if (reopened := action.outcome.get("reopened")) is not None:
+        told.append(say("act.left.reopened" if reopened else "act.left.not-reopened"))
+    elif cordoned is not None and StepKind.UNCORDON not in done and action.outcome.get("why") != "uncordoned":
         told.append(say("act.left.foreign" if cordoned.evidence.get("foreign") else "act.left.cordoned"))
     if (withdrawn := action.outcome.get("reboot_withdrawn")) is not None:
         told.append(say("act.left.reboot-withdrawn" if withdrawn else "act.left.reboot-may-come"))

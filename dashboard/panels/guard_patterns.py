@@ -91,6 +91,28 @@ PODS: Patterns = {
         "No complete checkpoint of it is known. All that it did since it began may be lost, on {n} GPU.",
         "No complete checkpoint of it is known. All that it did since it began may be lost, on {n} GPUs.",
     ),
+    "guard.checkpoint.none": _("{subject} has saved nothing complete yet"),
+    "guard.checkpoint.none.why": ngettext(
+        "Its store was read just now. All that it did since it began may be lost, on {n} GPU.",
+        "Its store was read just now. All that it did since it began may be lost, on {n} GPUs.",
+    ),
+    "guard.checkpoint.not-granted": _("Vigie may not read what {subject} has saved"),
+    "guard.checkpoint.not-granted.why": _(
+        "The site’s policy grants no store for it, so what it would lose is unknown."
+    ),
+    "guard.checkpoint.unreadable": _("What {subject} has saved cannot be read"),
+    "guard.checkpoint.unreadable.why": _("Its store was tried just now, so what it would lose is unknown."),
+    "guard.checkpoint.late": _("The store of {subject} does not answer in time"),
+    "guard.checkpoint.late.why": _("A plan waits 2 s for it, so what it would lose is unknown."),
+    "guard.checkpoint.undeclared": _("Nobody says where {subject} saves"),
+    "guard.checkpoint.undeclared.why": _("So what it would lose is unknown: it may be all that it did since it began."),
+    "guard.checkpoint.local": _("{subject} saves only where nobody else can read"),
+    "guard.checkpoint.local.why": _(
+        "On its own pod or node. What it would lose is unknown, and what it saved goes with it."
+    ),
+    "guard.checkpoint.reported": _("Only {subject} itself says that it has saved"),
+    "guard.checkpoint.reported.why": _("It reports step {step}, {age_s} ago. No store that Vigie reads shows it."),
+    "guard.checkpoint.saved-first": _("{subject} saves a checkpoint in the step “Save first”, before any pod goes"),
     "guard.checkpoint.durability-unknown": _("Whether the checkpoint of {subject} outlives it is unknown"),
     "guard.checkpoint.dies-with-pod": _("The only checkpoint of {subject} dies with it"),
     "guard.checkpoint.age": _("{subject} loses {age_s} of training"),
@@ -239,7 +261,15 @@ REMEDIES: Patterns = {
     "remedy.bring-back": _("Bring other nodes back first."),
     "remedy.wait-for-kubelet": _("Wait until its kubelet reports, or repair it at the machine."),
     "remedy.restart-agent": _("Restart the agent’s pod on the node, or wait for its readings."),
-    "remedy.save-first": _("Let the job save a checkpoint, or ask its team when it may stop."),
+    "remedy.save-first": _("Save first: tick “Save a checkpoint first” and compute the plan again."),
+    "remedy.let-save": _("Let the job save a checkpoint, or ask its team when it may stop."),
+    "remedy.mend-hook": _(
+        "Its annotation vigie.dev/checkpoint-hook means nothing: it has to be http:8080/save or signal:USR1:container."
+    ),
+    "remedy.allow-exec": _(
+        "It saves on a signal: name its namespace in [checkpoints] exec of the policy, so that Vigie may send it."
+    ),
+    "remedy.grant-store": _("Grant its store by a [[store]] of the policy, so that its checkpoints can be read."),
     "remedy.copy-checkpoint": _("Copy the checkpoint to storage that outlives the pod."),
     "remedy.save-or-declare": _("Copy what is in it, or let its team declare it: annotation vigie.dev/scratch."),
     "remedy.make-managed": _("Let a controller own it, or ask its team whether it may go."),

@@ -216,7 +216,7 @@ def eta(steps: Sequence[Any], rows: Sequence[Any], plan: Plan, now: float) -> Te
         return ""
     if any(row.state == LaneState.HELD for row in rows):
         return say("act.eta.held")
-    if step.kind in {StepKind.REBOOT, StepKind.VERIFY} and step.deadline_at is not None:
+    if step.kind in {StepKind.SAVE, StepKind.REBOOT, StepKind.VERIFY} and step.deadline_at is not None:
         return say("act.eta.by", deadline_at=Clock(step.deadline_at))
     if any(one.kind == StepKind.REBOOT for one in steps):
         return say("act.eta.unknown")  # how long the machine takes is nobody's to say

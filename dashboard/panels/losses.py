@@ -3,14 +3,14 @@
 Owns which fact stands in which column. Three values: a number, nothing of that kind, unknown, which is a word and never 0.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dashboard.panels import measures
 from dashboard.panels.measures import NA, known
 from dashboard.panels.words import Clock, Text, Value, say
 from fleet.domain.gpus import Measure
-from fleet.domain.plans import Loss, PodLoss
+from fleet.domain.plans import Loss, PodLoss, Save
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,15 @@ def _known(loss: Loss) -> Iterator[Text]:
         yield say("act.planned.scratch", scratch=measures.size(loss.scratch_bytes))
 
 
-def lines(loss: Loss) -> list[Line]:
-    """The pods that go, in the order in which they are asked."""
-    return [_line(pod) for pod in loss.pods if pod.evicted]
+def lines(loss: Loss, saves: Iterable[Save] = ()) -> list[Line]:
+    """The pods that go, in the order in which they are asked. `saves`: of those that save first."""
+    first = {uid for save in saves for uid in save.pods}
+    return [_line(pod, saves_first=pod.uid in first) for pod in loss.pods if pod.evicted]
+
+
+def can_save_first(loss: Loss) -> bool:
+    """Whether a workload can be asked for a checkpoint before its pods go."""
+    return any(pod.hook for pod in loss.pods)
 
 
 def dearest(lines: list[Line]) -> tuple[list[Line], list[Line]]:
@@ -127,18 +133,27 @@ def owner(pod: PodLoss) -> Text:
     return (pod.owner_kind or say("act.loss.no-owner"), gpus, say("node.team", team=pod.team) if pod.team else "")
 
 
-def _line(pod: PodLoss) -> Line:
-    cells = _work(pod), _requests(pod), _scratch(pod), _capacity(pod), _back(pod)
+def _line(pod: PodLoss, *, saves_first: bool = False) -> Line:
+    cells = _work(pod, saves_first=saves_first), _requests(pod), _scratch(pod), _capacity(pod), _back(pod)
     worst = "warn" if any(cell.level for cell in cells) else ""
     return Line(pod.uid, f"{pod.namespace}/{pod.name}", owner(pod), worst, *cells)
 
 
-def _work(pod: PodLoss) -> Cell:
+def _work(pod: PodLoss, *, saves_first: bool) -> Cell:
+    """As it is now: what a checkpoint that is still to come will leave of it, nobody knows."""
     if pod.work_s == NA:
         return NOTHING
-    saved = say("act.loss.never-saved") if pod.saved_at is None else say("act.loss.saved", at=Clock(pod.saved_at))
+    steps = say("act.loss.steps", n=int(pod.steps)) if known(pod.steps) else ""
     gang = say("act.loss.gang", n=pod.gang_gpus) if pod.gang_gpus else ""
-    return Cell(measures.duration(pod.work_s), (saved, gang), "" if pod.work_s == 0 else "warn")
+    first = say("act.loss.saves-first") if saves_first else ""
+    small = tuple(text for text in (steps, _saved(pod), gang, first) if text)
+    return Cell(measures.duration(pod.work_s), small, "" if pod.work_s == 0 or saves_first else "warn")
+
+
+def _saved(pod: PodLoss) -> Text:
+    if pod.saved_at is not None:
+        return say("act.loss.reported" if pod.reported else "act.loss.saved", at=Clock(pod.saved_at))
+    return say(f"act.loss.unsaved.{pod.unsaved}") if pod.unsaved else say("act.loss.never-saved")
 
 
 def _requests(pod: PodLoss) -> Cell:

@@ -82,8 +82,10 @@ def steps(plan: Plan) -> list[Coming]:
 
 
 def _coming(step: Step) -> Coming:
-    pods = dict(step.facts).get("pods")
-    text = say(f"act.will.{step.kind}", n=int(pods) if isinstance(pods, int | float) else 0)
+    known = dict(step.facts)
+    pods = known.get("pods")
+    n, asked = int(pods) if isinstance(pods, int | float) else 0, str(known.get("asked") or "")
+    text = say(f"act.will.{step.kind}", n=n, asked=asked)
     limit = measures.duration(step.deadline_s) if step.deadline_s else None
     slow = step.kind not in {StepKind.CORDON, StepKind.UNCORDON}
     at_most = say("act.step.at-most", deadline_s=limit) if slow else ""

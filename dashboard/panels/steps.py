@@ -85,11 +85,24 @@ def waits(row: Any) -> tuple[Text, ...]:
         told.append(say("act.step.already-open"))
     if found.get("measured") is False:
         told.append(say("act.step.unmeasured"))
+    told += _saves(found)
     if row.state in NOW:
         told += _so_far(found)
     elif known(found.get("pods")):
         told.append(say("act.step.gone", gone=found.get("gone", 0), pods=found["pods"]))
     return tuple(told)
+
+
+def _saves(found: Mapping[str, Any]) -> list[Text]:
+    """Which workloads have saved, and which are waited for."""
+    told: list[Text] = []
+    for workload, one in (found.get("workloads") or {}).items():
+        if one.get("state") == "saved":
+            key = "act.step.saved" if known(one.get("saved_step")) else "act.step.saved-no-step"
+            told.append(say(key, workload=workload, step=one.get("saved_step")))
+    if found.get("awaited"):
+        told.append(say("act.step.awaited", awaited=", ".join(found["awaited"])))
+    return told
 
 
 def _so_far(found: Mapping[str, Any]) -> list[Text]:

@@ -146,4 +146,5 @@ def told(entry: Any) -> Text:
     facts: Mapping[str, Any] = entry.facts
     waivers = facts.get("waivers") or ()
     more = say("act.log.waivers", n=len(waivers)) if waivers else ""
-    return say(key, actor=entry.actor, reason=str(facts.get("reason", ""))), more
+    values = {name: str(facts.get(name, "")) for name in ("reason", "workload", "hook")}
+    return say(key, actor=entry.actor, **values), more

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 from django.db import transaction
-from msgspec.structs import replace
 
 from fleet.act import audit
 from fleet.act.audit import Entry
@@ -21,10 +20,9 @@ from fleet.act.collect import collect, under_way
 from fleet.act.quotes import quoted
 from fleet.act.sites import Site
 from fleet.domain import actions, guards, plans
-from fleet.domain.actions import ACTIONS, LIFECYCLE, Danger
+from fleet.domain.actions import ACTIONS, LIFECYCLE, SAVE_FIRST, Danger
 from fleet.domain.facts import Actor, Facts
 from fleet.domain.guards import Waiver
-from fleet.domain.losses import Draft
 from fleet.domain.plans import ENDED, ActionState, Check, LaneState, Plan, StepState
 from fleet.models import Action, ActionLane, ActionStep
 from fleet.ports import PortError
@@ -34,6 +32,7 @@ __all__ = ["ACTIONS", "Actor", "Refused", "Site", "Waiver", "approve", "confirm"
 Clock = Callable[[], float]
 
 BEGIN_WITHIN_S = 120.0  # a confirmed action that no worker has begun by then is void: the facts have moved on
+OVERTAKEN_TIMES = 5
 LONGEST_REASON = 500
 LONGEST_NAME = 253  # of a node
 LONGEST_ACTOR = 150
@@ -48,17 +47,22 @@ class Refused(Exception):  # noqa: N818 -- it is an answer, not an accident
         self.checks = msgspec.convert(quoted(msgspec.to_builtins(tuple(checks))), tuple[Check, ...])
 
 
-def propose(site: Site, kind: str, target: str, reason: str, actor: Actor, now: Clock = time.time) -> Action:
-    """Compute a plan on fresh facts and keep it, whether or not anything blocks it. Raises Refused: no such kind, no reason, or
+def propose(
+    site: Site, kind: str, target: str, reason: str, actor: Actor, now: Clock = time.time, *, save_first: bool = False
+) -> Action:
+    """Compute a plan on fresh facts and keep it, whether or not anything blocks it. `save_first`: workloads that declare how are
+    asked for a checkpoint before their pods go. Raises Refused: no such kind, no reason, nothing to save first in this kind, or
     the cluster cannot be read."""
     if kind not in ACTIONS:
         raise Refused("unknown-kind", kind=kind)
+    if save_first and not ACTIONS[kind].empties:
+        raise Refused("no-option", kind=kind)
     reason, target = quoted(reason, LONGEST_REASON + 1).strip(), quoted(target, LONGEST_NAME)
     if not reason:
         raise Refused("no-reason")
     if len(reason) > LONGEST_REASON:
         raise Refused("long-reason", most=LONGEST_REASON)
-    facts = _collected(site, kind, target, actor, now)
+    facts = _collected(site, kind, target, actor, now, save_first=save_first)
     plan = actions.plan(facts, reason)
     pool, zone, rack = actions.where(facts)
     with transaction.atomic():
@@ -114,25 +118,25 @@ def confirm(
         raise Refused("other-name", target=action.target)
     if any(len(reason) > LONGEST_REASON for reason in waivers.values()):
         raise Refused("long-reason", most=LONGEST_REASON)
-    given = [Waiver(check, quoted(reason), actor.name, actor.role) for check, reason in waivers.items()]
-    facts, given = _check_again(site, action, given, actor, now)
-    at = now()
-    fields: dict[str, Any] = {
-        "confirmed_by": actor.name[:LONGEST_ACTOR],
-        "confirmed_via": actor.via,
-        "confirmed_at": at,
-        "waivers": msgspec.to_builtins(given),
-    }
-    told = {"waivers": msgspec.to_builtins(given), "digest": digest}
-    # The policy or the node's pool may be another one than when it was proposed.
-    if action.needs_second or site.policy.needs_second(action.kind, actions.where(facts)[0]):
-        with transaction.atomic():
-            asked = Action.objects.filter(pk=action.pk, state=ActionState.PROPOSED, confirmed_by="")
-            if not asked.update(**fields, needs_second=True, expires_at=at + plans.LIVES_S):
-                raise Refused("superseded")
-            tell(action, actor, "confirmed-first", at, **told)
-    else:
-        _begin(action, facts, given, at, "confirmed", fields, told)
+    wanted = [Waiver(check, quoted(reason), actor.name, actor.role) for check, reason in waivers.items()]
+
+    def authorise() -> None:
+        facts, given = _check_again(site, action, wanted, actor, now)
+        at = now()
+        fields: dict[str, Any] = {
+            "confirmed_by": actor.name[:LONGEST_ACTOR],
+            "confirmed_via": actor.via,
+            "confirmed_at": at,
+            "waivers": msgspec.to_builtins(given),
+        }
+        told = {"waivers": msgspec.to_builtins(given), "digest": digest}
+        # The policy or the node's pool may be another one than when it was proposed.
+        if action.needs_second or site.policy.needs_second(action.kind, actions.where(facts)[0]):
+            _ask_second(action, actor, at, fields, told)
+        else:
+            _begin(action, facts, at, "confirmed", fields, told)
+
+    _alone(authorise)
     action.refresh_from_db()
     return action
 
@@ -152,11 +156,14 @@ def approve(site: Site, action: Action, digest: str, reason: str, actor: Actor, 
         raise Refused("other-plan")
     if not reason.strip():
         raise Refused("no-reason")
-    waivers = msgspec.convert(action.waivers, list[Waiver])
-    facts, waivers = _check_again(site, action, waivers, actor, now)
-    at = now()
-    fields = {"second_by": actor.name[:LONGEST_ACTOR], "second_at": at}
-    _begin(action, facts, waivers, at, "approved", fields, {"reason": quoted(reason), "digest": digest})
+
+    def authorise() -> None:
+        facts, _ = _check_again(site, action, msgspec.convert(action.waivers, list[Waiver]), actor, now)
+        at = now()
+        fields = {"second_by": actor.name[:LONGEST_ACTOR], "second_at": at}
+        _begin(action, facts, at, "approved", fields, {"reason": quoted(reason), "digest": digest})
+
+    _alone(authorise)
     action.refresh_from_db()
     return action
 
@@ -254,9 +261,9 @@ def _check_again(
     """All guards on fresh facts, and those of the waivers that lift something. What has changed since the plan was shown is
     refused, with the new checks: what somebody typed a name under has to be what happens. A waiver is for a block that was shown:
     another finding of the same guard about the same pod stands, and a waiver that lifts nothing now will lift nothing later."""
-    facts = _collected(site, action.kind, action.target, actor, now)
-    plan = actions.plan(facts, action.reason)
     shown = plan_of(action)
+    facts = _collected(site, action.kind, action.target, actor, now, save_first=saves_first(shown))
+    plan = actions.plan(facts, action.reason)
     seen = {(check.key, check.reason) for check in shown.blocks}
     given = [waiver for waiver in waivers if any(check.key == waiver.check for check in plan.blocks)]
     unseen = [check for check in plan.blocks if (check.key, check.reason) not in seen]
@@ -264,28 +271,57 @@ def _check_again(
         with transaction.atomic():
             tell(action, actor, "refused", now(), **_against(blocks))
         raise Refused("blocked", blocks)
-    if (plan.target_uid, plan.pods) != (shown.target_uid, shown.pods):
+    if _decided(plan) != _decided(shown):
         with transaction.atomic():
             tell(action, actor, "refused", now(), why="changed", pods=list(plan.pods))
         raise Refused("changed", plan.checks)
     return facts, given
 
 
-# What another confirmation at the same moment may have changed: looked at once more under the lock of the chain.
-_BESIDE_OTHERS = ("alone", "failure-domain", "breaker", "capacity-floor")
+def saves_first(plan: Plan) -> bool:
+    return SAVE_FIRST in plan.options
+
+
+def _decided(plan: Plan) -> tuple[Any, ...]:
+    """What a plan would touch: the node, the pods that go, and those that are asked to save."""
+    return plan.target_uid, plan.pods, [(save.workload, save.uid, save.hook) for save in plan.saves]
+
+
+class _OvertakenError(Exception):
+    """Another action was confirmed after this one's facts had been read."""
+
+
+def _alone(authorise: Callable[[], None]) -> None:
+    """Confirmations count one after the other: one that was overtaken looks at everything once more, and sees the other one's
+    node emptied and its pods in the places where they go. Raises Refused when others are faster again and again."""
+    for _ in range(OVERTAKEN_TIMES):
+        try:
+            return authorise()
+        except _OvertakenError:
+            continue
+    raise Refused("superseded")
+
+
+def _ask_second(action: Action, actor: Actor, at: float, fields: dict[str, Any], told: dict[str, Any]) -> None:
+    with transaction.atomic():
+        asked = Action.objects.filter(pk=action.pk, state=ActionState.PROPOSED, confirmed_by="")
+        if not asked.update(**fields, needs_second=True, expires_at=at + plans.LIVES_S):
+            raise Refused("superseded")
+        tell(action, actor, "confirmed-first", at, **told)
 
 
 def _begin(
     action: Action,
     facts: Facts,
-    waivers: list[Waiver],
     at: float,
     what: str,
     fields: dict[str, Any],
     told: dict[str, Any],
 ) -> None:
-    """Confirm for good: from here the row is in the queue."""
+    """Confirm for good: from here the row is in the queue. The entry locks the end of the chain, so that what is under way then
+    is what the guards have seen, or this is undone. Raises _OvertakenError."""
     plan, actor = plan_of(action), facts.actor
+    before = ActionState(action.state)
     with transaction.atomic():
         if not Action.objects.filter(pk=action.pk, state=ActionState.PROPOSED).update(
             **fields, state=ActionState.CONFIRMED, due_at=at, expires_at=at + BEGIN_WITHIN_S
@@ -293,10 +329,9 @@ def _begin(
             raise Refused("superseded")
         action.state = ActionState.CONFIRMED
         tell(action, actor, what, at, **told)
-        beside = Draft(replace(facts, running=under_way(action.cluster, besides=action.pk)))
-        names = [name for name in ACTIONS[action.kind].guards if name in _BESIDE_OTHERS]
-        if blocks := guards.standing(guards.run(names, beside), waivers):
-            raise Refused("blocked", blocks)
+        if not {*under_way(action.cluster, besides=action.pk)} <= {*facts.running}:
+            action.state = before
+            raise _OvertakenError
         ActionStep.objects.bulk_create(
             ActionStep(
                 action=action,
@@ -316,9 +351,9 @@ def _begin(
         )
 
 
-def _collected(site: Site, kind: str, target: str, actor: Actor, now: Clock) -> Facts:
+def _collected(site: Site, kind: str, target: str, actor: Actor, now: Clock, *, save_first: bool) -> Facts:
     try:
-        return collect(site, kind, target, actor, now)
+        return collect(site, kind, target, actor, now, save_first=save_first)
     except PortError as error:
         raise Refused("cluster-away", message=str(error)[:300]) from error
 

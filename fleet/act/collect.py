@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from fleet.act.checkpoints import last_saves
 from fleet.act.sites import Site
 from fleet.domain import capacity, draining, in_flight, owners
 from fleet.domain.actions import ACTIONS, cordoned_by
@@ -20,7 +21,7 @@ from fleet.domain.gpus import Measure
 from fleet.domain.losses import Draft
 from fleet.domain.objects import Deployment, Job, Node, Object, ReplicaSet, StatefulSet, seconds
 from fleet.domain.picture import Snapshot
-from fleet.domain.plans import ActionState
+from fleet.domain.plans import ActionState, Save
 from fleet.domain.specs import FullPod
 from fleet.models import Action
 from fleet.ports import PortError
@@ -30,7 +31,9 @@ T = TypeVar("T")
 AT_ONCE = 8
 
 
-def collect(site: Site, kind: str, target: str, actor: Actor, now: Callable[[], float]) -> Facts:
+def collect(
+    site: Site, kind: str, target: str, actor: Actor, now: Callable[[], float], *, save_first: bool = False
+) -> Facts:
     """Everything that the guards of `kind` look at. Raises PortError when what no decision can do without cannot be read."""
     began, changer = now(), site.changer
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="facts") as pool:
@@ -48,8 +51,8 @@ def collect(site: Site, kind: str, target: str, actor: Actor, now: Callable[[], 
             "storage": pool.submit(_readable, changer.read_storage),
         }
         got: dict[str, Any] = {name: future.result() for name, future in read.items()}
-        facts = _heavy(site, kind, target, actor, began, got)
-        return _asked(site, facts, pool, now)
+        facts = replace(_heavy(site, kind, target, actor, began, got), save_first=save_first)
+        return _asked(site, last_saves(site, facts, pool, now), pool, now)
 
 
 def _readable(read: Callable[[], T]) -> T | None:
@@ -115,8 +118,9 @@ def _heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Ma
 
 def _asked(site: Site, facts: Facts, pool: ThreadPoolExecutor, now: Callable[[], float]) -> Facts:
     """What has to be asked pod by pod, once it is known which: rights per namespace, dry runs, requests in flight."""
-    going = Draft(facts).going
-    rights = _rights(going)
+    draft = Draft(facts)
+    going = draft.going
+    rights = (*_rights(going), *_rights_to_ask(draft.saves))
     allowed = pool.submit(site.changer.may, rights)
     answers = {pod.metadata.uid: pool.submit(_dry_run, site, pod) for pod in going}
     busy = {pod.metadata.uid: pool.submit(_requests, site, pod) for pod in going if serves(facts, pod)}
@@ -140,6 +144,16 @@ def _rights(going: Iterable[FullPod]) -> tuple[Right, ...]:
     )
 
 
+def _rights_to_ask(saves: Iterable[Save]) -> tuple[Right, ...]:
+    """The ways into pods. A WebSocket is a GET to some API servers and a creation to others."""
+    wanted = {
+        Right(verb, "pods/exec" if save.hook.startswith("signal:") else "pods/proxy", save.namespace)
+        for save in saves
+        for verb in (("create", "get") if save.hook.startswith("signal:") else ("create",))
+    }
+    return tuple(sorted(wanted, key=lambda right: (right.namespace, right.resource, right.verb)))
+
+
 def _dry_run(site: Site, pod: FullPod) -> Answer:
     meta = pod.metadata
     return draining.classify(site.changer.evict(meta.namespace, meta.name, meta.uid, dry_run=True))
@@ -161,8 +175,16 @@ def under_way(cluster: str, besides: int | None = None) -> tuple[Running, ...]:
     """The actions of this cluster that have been confirmed and have not ended."""
     found = Action.objects.filter(cluster=cluster, state__in=[ActionState.CONFIRMED, ActionState.RUNNING])
     return tuple(
-        Running(action.name, action.kind, action.target, action.pool, action.zone, action.rack)
-        for action in found.only("kind", "target", "pool", "zone", "rack")
+        Running(
+            action.name,
+            action.kind,
+            action.target,
+            action.pool,
+            action.zone,
+            action.rack,
+            action.second_at or action.confirmed_at or 0.0,
+        )
+        for action in found.only("kind", "target", "pool", "zone", "rack", "second_at", "confirmed_at").order_by("pk")
         if action.pk != besides
     )
 

@@ -89,12 +89,12 @@ def _ask_round(work: Work, lanes: list[ActionLane], there: dict[str, FullPod]) -
     waiting = {lane.uid: lane for lane in lanes if lane.state in TO_ASK}
     turns = [Turn(lane.uid, lane.place, lane.tries, lane.retry_at) for lane in waiting.values()]
     chosen = [waiting[turn.uid] for turn in next_turns(turns, work.now())][:ROUND]
-    if not chosen or _told_to_stop(work):
+    if not chosen or work.told_to_stop():
         return
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="evict") as pool:
         tried = list(pool.map(lambda lane: _try(work, lane, there[lane.uid]), chosen))
         willing = [lane for lane, answer in zip(chosen, tried, strict=True) if _would_go(work, lane, answer)]
-        if not willing or _told_to_stop(work):
+        if not willing or work.told_to_stop():
             return
         for lane in willing:
             lane.facts = {**lane.facts, "asked_at": work.now()}
@@ -106,11 +106,6 @@ def _ask_round(work: Work, lanes: list[ActionLane], there: dict[str, FullPod]) -
         elif isinstance(answer, Answer):
             _refused(work, lane, answer)
         # No answer at all: it stays asked, and the next look tells whether it was carried out.
-
-
-def _told_to_stop(work: Work) -> bool:
-    work.action.refresh_from_db(fields=["stop_at"])
-    return work.action.stop_at is not None or work.stopping.is_set()
 
 
 Tried = Answer | PortError | None

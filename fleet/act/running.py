@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from django.db import transaction
 
-from fleet.act import VIGIE, change, evicting, plan_of, steps, tell
+from fleet.act import VIGIE, brakes, change, evicting, plan_of, saving, steps, tell
 from fleet.act.claims import LEASE_S, Claim, LostClaimError, claimed
 from fleet.act.quotes import quoted
 from fleet.act.sites import Site
@@ -33,6 +33,7 @@ PASS_S = 20.0  # then the worker is given back, so that others get their turn
 
 PERFORM: Mapping[StepKind, Callable[[Work], "steps.Outcome"]] = {
     StepKind.CORDON: steps.cordon,
+    StepKind.SAVE: saving.save,
     StepKind.DRAIN: evicting.drain,
     StepKind.RELEASE: steps.release,
     StepKind.REBOOT: steps.reboot,
@@ -105,10 +106,16 @@ def _do(work: Work) -> float | None:
         _start(work, work.now())
     try:
         # Whoever closes a cluster to Vigie means what is under way as well.
-        outcome = PERFORM[StepKind(work.step.kind)](work) if work.site.actions else Failed("read-only")
+        outcome = _performed(work) if work.site.actions else Failed("read-only")
     except PortError as error:
         outcome = _trouble(error)
     return _settle(work, outcome, work.now())
+
+
+def _performed(work: Work) -> "steps.Outcome":
+    """A step that takes something away from others is begun only while nothing else in the fleet speaks against it."""
+    kind = StepKind(work.step.kind)
+    return brakes.pulled(work) or PERFORM[kind](work)
 
 
 def _start(work: Work, at: float) -> None:
@@ -162,7 +169,7 @@ def _wait(work: Work, at: float, after_s: float) -> float:
 
 def _fail(work: Work, outcome: Failed, at: float) -> float | None:
     """The step, what it leaves, and the action end together: a worker that takes over finds all of it, or none."""
-    withdrawn = _withdrawn(work)
+    withdrawn = _withdrawn(work, steps.reopen if _in_vain(work) else steps.withdraw_reboot)
     if withdrawn is None:
         return _wait(work, at, LOOK_AGAIN_S)
     action, step = work.action, work.step
@@ -179,7 +186,7 @@ def _fail(work: Work, outcome: Failed, at: float) -> float | None:
 def _stop(work: Work) -> float | None:
     """Nothing more is asked for; what was asked for goes on by itself. A reboot that has not happened is not wanted any more. The
     node stays cordoned, which is stated."""
-    withdrawn = _withdrawn(work)
+    withdrawn = _withdrawn(work, steps.withdraw_reboot)
     if withdrawn is None:
         return _wait(work, work.now(), LOOK_AGAIN_S)
     action = work.action
@@ -192,20 +199,55 @@ def _stop(work: Work) -> float | None:
     return None
 
 
-def _withdrawn(work: Work) -> Mapping[str, Any] | None:
-    """Take back a request for a reboot: whoever owns machines would follow it after the action has ended, with other pods on the
-    node. None: not yet, try again; a cluster that stays away gets some time beyond the deadline, then the end says so."""
+def _in_vain(work: Work) -> bool:
+    """Whether the node was closed for nothing: no pod has been asked to go, and none will be."""
+    kinds = {StepKind.SAVE, StepKind.DRAIN}
+    lanes = work.action.lanes
+    return work.step.kind in kinds and not lanes.exclude(state__in=[LaneState.QUEUED, LaneState.HELD]).exists()
+
+
+def _withdrawn(work: Work, undo: Callable[[Work], dict[str, Any]]) -> Mapping[str, Any] | None:
+    """Take back what would outlive the action: a request for a reboot, which whoever owns machines would follow with other pods
+    on the node; a cordon that has served nothing. None: not yet, try again; a cluster that stays away gets some time beyond the
+    deadline, then the end says so."""
     step = work.step
-    if step.kind != StepKind.REBOOT or step.state == StepState.TODO or not work.site.actions:
+    asked = step.kind == StepKind.REBOOT and step.state != StepState.TODO
+    if not (asked or undo is steps.reopen) or not work.site.actions:
         return {}
-    found = steps.withdraw_reboot(work)
+    found = undo(work)
     since = step.deadline_at if step.deadline_at is not None else work.now()
-    return None if found.get("reboot_withdrawn") is False and work.now() < since + WITHDRAW_S else found
+    given_up = work.now() >= since + WITHDRAW_S
+    return found if given_up or False not in (found.get("reboot_withdrawn"), found.get("reopened")) else None
 
 
 def _end(action: Action, to: ActionState, at: float, what: str, told: dict[str, Any], actor: Actor = VIGIE) -> None:
     """Call within a transaction."""
     change(action, to, actor, at, what, outcome={**told, **actual_loss(action)})
+
+
+def abandon(pk: int, now: Callable[[], float] = time.time, lease_s: float = LEASE_S) -> bool:
+    """End an action whose cluster is not configured any more: nobody can look at it, so nothing is said of what became of its
+    pods. What it has asked for goes on by itself. False: another worker has it, or it has ended."""
+    with claimed(pk, now, lease_s) as claim:
+        if claim is None:
+            return False
+        action, at = Action.objects.get(pk=pk), now()
+        told: dict[str, Any] = {"why": "no-cluster", "cluster": action.cluster}
+        with transaction.atomic():
+            claim.hold()
+            if action.state == ActionState.CONFIRMED:
+                change(action, ActionState.EXPIRED, VIGIE, at, "expired", outcome=told)
+                return True
+            step = next((s for s in action.steps.all() if s.state not in FINISHED), None)
+            if step is not None:
+                step.state, step.done_at = StepState.FAILED, at
+                step.save(update_fields=["state", "done_at"])
+                told["step"] = step.kind
+                if step.kind == StepKind.REBOOT and step.evidence.get("asked_at"):
+                    told["reboot_withdrawn"] = False
+            action.lanes.filter(state__in=[LaneState.QUEUED, LaneState.HELD]).update(state=LaneState.LEFT)
+            _end(action, ActionState.FAILED, at, "failed", told)
+    return True
 
 
 def actual_loss(action: Action) -> dict[str, Any]:

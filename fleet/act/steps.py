@@ -27,6 +27,7 @@ LOOK_S = 2.0
 REBOOT_LOOK_S = 5.0
 WITHDRAWALS = 5  # tries at once, when the node changes under our hands
 WELL = frozenset({"ok", "app-fault"})
+NOTES = (CORDONED, CORDON_REASON, CORDONED_AT, REBOOT)  # what an uncordon takes away
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,11 @@ class Work:
         """The target as it is now; None when it is gone, or another node has its name."""
         found = self.site.changer.read_node(self.action.target)
         return found if found is not None and found.metadata.uid == self.action.target_uid else None
+
+    def told_to_stop(self) -> bool:
+        """Whether somebody has asked this action, or this process, to stop."""
+        self.action.refresh_from_db(fields=["stop_at"])
+        return self.action.stop_at is not None or self.stopping.is_set()
 
     def change(self, node: Node, annotations: Mapping[str, str | None], *, unschedulable: bool | None) -> Node | None:
         """None when somebody else has changed it since it was read, or when it is too late: read again before trying again."""
@@ -161,8 +167,7 @@ def uncordon(work: Work) -> Outcome:
         return Failed("foreign")  # closed by somebody else since it was confirmed
     if work.action.kind != "uncordon" and not ours(work, node):
         return Skipped({"foreign": True, "by": node.metadata.annotations.get(CORDONED, "")})
-    notes: dict[str, str | None] = dict.fromkeys((CORDONED, CORDON_REASON, CORDONED_AT, REBOOT))
-    changed = work.change(node, notes, unschedulable=False)
+    changed = work.change(node, dict.fromkeys(NOTES), unschedulable=False)
     return Wait(CONFLICT_S) if changed is None else Done()
 
 
@@ -236,6 +241,20 @@ def withdraw_reboot(work: Work) -> dict[str, Any]:
     except PortError as error:
         return {"reboot_withdrawn": False, "message": str(error)[:300]}
     return {"reboot_withdrawn": False}
+
+
+def reopen(work: Work) -> dict[str, Any]:
+    """Open the node again, if this action's own cordon closes it: nobody had to go."""
+    try:
+        for _ in range(WITHDRAWALS):
+            node = work.node()
+            if node is None or not node.spec.unschedulable or not ours(work, node):
+                return {}
+            if work.undo(node, dict.fromkeys(NOTES), unschedulable=False) is not None:
+                return {"reopened": True}
+    except PortError as error:
+        return {"reopened": False, "message": str(error)[:300]}
+    return {"reopened": False}
 
 
 def verify(work: Work) -> Outcome:

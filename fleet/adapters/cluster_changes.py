@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import Struct, field
 
+from fleet.adapters.cluster_hooks import HookRequests
 from fleet.adapters.cluster_kubernetes import Reply
 from fleet.adapters.cluster_requests import MANAGER, WRITE_WITHIN_S, refused, status_of
 from fleet.adapters.cluster_streams import decoded
@@ -42,7 +43,7 @@ class _Review(Struct):
 _REVIEW = msgspec.json.Decoder(_Review)
 
 
-class KubernetesChanges(WorkloadChanges):
+class KubernetesChanges(WorkloadChanges, HookRequests):
     """`fleet.ports.Changer` over one API server's connection."""
 
     # Reading

@@ -161,6 +161,14 @@ class ApiServer:
             self._forget_credentials()
         return Reply(response.status, response.data, response.headers.get("Retry-After", ""))
 
+    def door(self, path: str) -> tuple[str, Mapping[str, str], client.Configuration]:
+        """Address, credentials and settings for a connection of another kind than ours. Raises PortError."""
+        _, url, headers = self._request("GET", path, {})
+        api = self._client
+        if api is None:  # another thread has just dropped it
+            raise PortError("the credentials are loaded anew", retryable=True, reason="credentials")
+        return url, headers, api.configuration
+
     def uid(self) -> str:
         """The uid of kube-system, which lives and dies with its cluster; "" when we may not read it. Raises PortError."""
         try:

@@ -4,6 +4,7 @@ Owns the registry that buttons, pages, API and engine iterate over, and the life
 action is one entry here and the guards that it needs.
 """
 
+import shlex
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
@@ -14,7 +15,7 @@ from fleet.domain.facts import Facts, place
 from fleet.domain.guards import PODS, SITE
 from fleet.domain.losses import Draft
 from fleet.domain.objects import Node
-from fleet.domain.plans import ActionState, Loss, Plan, Step, StepKind
+from fleet.domain.plans import ActionState, Loss, Plan, Save, Step, StepKind
 
 
 class Danger(StrEnum):
@@ -43,6 +44,7 @@ CORDONED = "vigie.dev/cordoned-by"
 CORDON_REASON = "vigie.dev/cordon-reason"
 CORDONED_AT = "vigie.dev/cordoned-at"
 REBOOT = "vigie.dev/reboot-requested"
+SAVE_FIRST = ("save", "first")  # the option of a plan
 MANAGER = "vigie"  # the field manager of what Vigie writes
 
 
@@ -58,12 +60,21 @@ def _cordon_step(draft: Draft) -> Step:
     return Step(StepKind.CORDON, draft.facts.target, undo="uncordon", deadline_s=60.0)
 
 
+def _save_steps(draft: Draft) -> tuple[Step, ...]:
+    if not draft.saves:
+        return ()
+    asked = ", ".join(save.workload for save in draft.saves)
+    facts: plans.Facts = (("workloads", len(draft.saves)), ("asked", asked))
+    return (Step(StepKind.SAVE, draft.facts.target, facts, deadline_s=draft.facts.policy.deadlines.save_s),)
+
+
 def _drain_steps(draft: Draft) -> tuple[Step, ...]:
     facts = draft.facts
     deadlines = facts.policy.deadlines
     pods = len(draft.going)
     return (
         _cordon_step(draft),
+        *_save_steps(draft),
         Step(StepKind.DRAIN, facts.target, (("pods", pods),), deadline_s=deadlines.drain_s),
         Step(StepKind.RELEASE, facts.target, (_measured(facts),), deadline_s=deadlines.verify_s),
         Step(StepKind.PROVE, facts.target, deadline_s=deadlines.prove_s),
@@ -78,13 +89,11 @@ def _measured(facts: Facts) -> tuple[str, int | None]:
 def _maintain_steps(draft: Draft) -> tuple[Step, ...]:
     facts = draft.facts
     deadlines = facts.policy.deadlines
-    cordon, drain, release, prove = _drain_steps(draft)
+    *emptied, prove = _drain_steps(draft)
     boot = facts.node.status.node_info.boot_id if facts.node else ""
     driver = facts.node.metadata.labels.get("nvidia.com/cuda.driver-version.full", "") if facts.node else ""
     return (
-        cordon,
-        drain,
-        release,
+        *emptied,
         Step(
             StepKind.REBOOT,
             facts.target,
@@ -108,7 +117,24 @@ def _drain_commands(draft: Draft) -> tuple[str, ...]:
     flags = ["--ignore-daemonsets"]
     if any(pod.scratch for pod in draft.loss.pods if pod.evicted):
         flags.append("--delete-emptydir-data")
-    return (f"kubectl cordon {node}", f"kubectl drain {node} {' '.join(flags)} --timeout={_minutes(draft)}m")
+    return (
+        f"kubectl cordon {node}",
+        *(line for save in draft.saves for line in _save_commands(save)),
+        f"kubectl drain {node} {' '.join(flags)} --timeout={_minutes(draft)}m",
+    )
+
+
+def _save_commands(save: Save) -> tuple[str, ...]:
+    """Without the proof that the checkpoint is complete: that is somebody's own look."""
+    hook = save.training.hook
+    if hook is None:
+        return ()
+    if hook.signal is not None:
+        asked = f"kubectl exec -n {save.namespace} {save.pod} -c {hook.container} -- kill -{hook.signal} 1"
+    else:
+        path = f"/api/v1/namespaces/{save.namespace}/pods/{save.pod}:{hook.port}/proxy{hook.path}"
+        asked = f"kubectl create --raw {shlex.quote(path)} -f /dev/null"
+    return asked, f"# wait until the new checkpoint of {save.workload} is complete, then:"
 
 
 def _minutes(draft: Draft) -> int:
@@ -148,7 +174,7 @@ ACTIONS: Mapping[str, ActionKind] = {
 }
 
 
-def plan(facts: Facts, reason: str, options: plans.Facts = ()) -> Plan:
+def plan(facts: Facts, reason: str) -> Plan:
     """The plan of `facts.kind` on `facts.target`, with every guard's answer. Raises KeyError for a kind that there is not."""
     kind = ACTIONS[facts.kind]
     draft = Draft(facts)
@@ -159,7 +185,7 @@ def plan(facts: Facts, reason: str, options: plans.Facts = ()) -> Plan:
         target=facts.target,
         target_uid=node.metadata.uid if node else "",
         reason=reason,
-        options=options,
+        options=(SAVE_FIRST,) if facts.save_first else (),
         made_at=facts.now,
         read_at=facts.read_at,
         loss=draft.loss if kind.empties else Loss(),
@@ -167,6 +193,7 @@ def plan(facts: Facts, reason: str, options: plans.Facts = ()) -> Plan:
         steps=kind.steps(draft),
         kubectl=kind.kubectl(draft),
         pods=tuple(pod.metadata.uid for pod in draft.going) if kind.empties else (),
+        saves=draft.saves if kind.empties else (),
     )
 
 

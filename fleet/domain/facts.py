@@ -19,6 +19,7 @@ from fleet.domain.labelled import Labelled
 from fleet.domain.objects import Budget, Node, Service
 from fleet.domain.policies import Policy
 from fleet.domain.specs import Claim, FullPod, Storage
+from fleet.domain.training import HOOK, Training, workload_of
 
 TRAINS = "vigie.dev/role"  # "training" or "serving", where nothing else tells
 CHECKPOINT = "vigie.dev/checkpoint-uri"
@@ -34,8 +35,10 @@ GANG = (
     "ray.io/cluster",
     "leaderworkerset.sigs.k8s.io/name",
 )
-SCALELESS = frozenset({"Job", "CronJob", "DaemonSet"})  # controllers without a scale; others may have one that we do not read
+# Controllers without a scale; others may have one that we do not read.
+SCALELESS = frozenset({"Job", "CronJob", "DaemonSet"})
 EMPTYING = frozenset({"drain", "maintain"})  # kinds of action that move the pods of a node
+REBOOTS = frozenset({"maintain"})  # kinds that end every pod of the node, also those that no drain moves
 CLOCKS_S = 2.0  # so far apart may two clocks be
 
 
@@ -74,14 +77,28 @@ class Running(Struct, frozen=True):
     pool: str = ""
     zone: str = ""
     rack: str = ""
+    since_at: float = 0.0  # confirmed for good
 
 
 class Saved(Struct, frozen=True):
-    """The newest complete checkpoint of a training pod's workload. `durable`: it outlives the pod and its node."""
+    """The newest complete checkpoint from which a training pod's workload can go on. `durable`: it outlives the pod and its node.
+    `step_s`: seconds per step between its saves. `reported`: nobody has read it, the workload itself says so."""
 
     at: float
     step: int | None = None
     durable: bool | None = None
+    uri: str = ""
+    step_s: float | None = None
+    reported: bool = False
+
+
+class Unsaved(Struct, frozen=True):
+    """Why no checkpoint of a training pod's workload is known. `why`: "none" (the store was read and holds none that is
+    complete), "not-granted", "unreadable", "late" (no answer in time), "undeclared" (nobody says where), "local" (only its own
+    pod or node could tell)."""
+
+    why: str
+    durable: bool | None = None  # what is saved there
     uri: str = ""
 
 
@@ -135,7 +152,10 @@ class Facts(Struct, frozen=True, dict=True):
     in_flight: Mapping[str, Measure] = {}  # requests by pod UID; no entry: it declares no metric
     warm_up_s: Mapping[str, Measure] = {}  # by owner key, measured from its earlier pods
     scratch_bytes: Mapping[str, Measure] = {}  # by "pod UID/volume"
+    trainings: Mapping[str, Training] = {}  # by pod UID, of those that end with the action
     saved: Mapping[str, Saved] = {}  # by pod UID
+    unsaved: Mapping[str, Unsaved] = {}  # by pod UID, of those in `saved` none
+    save_first: bool = False  # whoever asks wants workloads to save before their pods go
     cordoned_by: str = ""  # the action or person that our annotation names
     picture_at: float | None = None
 
@@ -246,7 +266,7 @@ def trains(facts: Facts, pod: FullPod) -> bool:
     does: what nobody declared may be somebody's week."""
     if said := _said(pod):
         return said == "training"
-    if CHECKPOINT in pod.metadata.annotations or pod.metadata.uid in facts.saved:
+    if {CHECKPOINT, HOOK} & pod.metadata.annotations.keys() or pod.metadata.uid in facts.saved:
         return True
     if any(name in pod.metadata.labels for name in GANG):
         return True
@@ -260,6 +280,12 @@ def _said(pod: FullPod) -> str:
     """Its role in its own words, "" for any word that is none of the two: a slip of the pen is no way round a guard."""
     said = pod.metadata.annotations.get(TRAINS, "").strip().lower()
     return said if said in {"training", "serving"} else ""
+
+
+def workload(facts: Facts, pod: FullPod) -> str:
+    """The key of what a pod belongs to: its top controller, or itself."""
+    owner = facts.owners.get(pod.metadata.uid)
+    return workload_of(pod, owner.key if owner else "")
 
 
 def saved(facts: Facts, pod: FullPod) -> Saved | None:

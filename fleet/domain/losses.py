@@ -3,21 +3,22 @@
 Owns the draft of a drain, on which guards and plan stand, and the loss of each pod. Must not judge whether it is acceptable.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
-from fleet.domain import draining, facts, plans
+from fleet.domain import draining, facts, first_saves, plans
 from fleet.domain.budgets import Outlook, outlook
 from fleet.domain.capacity import finished, waiting
 from fleet.domain.draining import Options, Selection
-from fleet.domain.facts import EMPTYING, GANG, SCRATCH, Facts, gpus, saved, serves, trains
+from fleet.domain.facts import EMPTYING, REBOOTS, SCRATCH, Facts, gpus, saved, serves, trains
+from fleet.domain.gangs import gang, gang_gpus
 from fleet.domain.gpus import NA, Measure
 from fleet.domain.machines import TEAM, first
-from fleet.domain.objects import LabelSelector
-from fleet.domain.plans import Loss, PodLoss, Scratch
+from fleet.domain.plans import Loss, PodLoss, Save, Scratch
 from fleet.domain.scheduling import Place, Placement, Unfit
 from fleet.domain.specs import FullPod
 
@@ -98,9 +99,20 @@ class Draft(Struct, frozen=True, dict=True):
         """The pods that no drain moves, and that a reboot ends all the same."""
         return tuple(pod for pod in self.facts.target_pods if pod.metadata.uid in self.selection.stay)
 
+    @property
+    def ending(self) -> tuple[FullPod, ...]:
+        """The pods that end: those that go, and with a reboot all others as well."""
+        return (*self.going, *(self.staying if self.facts.kind in REBOOTS else ()))
+
+    @cached_property
+    def saves(self) -> tuple[Save, ...]:
+        """The workloads that are asked to save first, if whoever asks wants that."""
+        return first_saves.saves(self.facts, self.ending) if self.facts.save_first else ()
+
     @cached_property
     def loss(self) -> Loss:
-        return _total(tuple(_pod_loss(self, pod) for pod in self._shown()), _gpu_hours(self))
+        pods = tuple(_pod_loss(self, pod) for pod in self._shown())
+        return _total(pods, _jobs_work_s(self, pods), _gpu_hours(self))
 
     def _shown(self) -> Sequence[FullPod]:
         """Those that go in their order, then those that stay."""
@@ -143,7 +155,7 @@ def _turn(known: Facts, pod: FullPod) -> int:
 def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
     known, uid = draft.facts, pod.metadata.uid
     owner, stays = known.owners.get(uid), draft.selection.stay.get(uid) or draft.selection.blockers.get(uid)
-    newest = saved(known, pod)
+    newest, unsaved = saved(known, pod), known.unsaved.get(uid)
     training, done = trains(known, pod), finished(pod)
     over = known.over.get(uid, ())
     allowances = [known.allowances[budget.key] for budget in over]
@@ -159,7 +171,7 @@ def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
         training=training,
         serving=serves(known, pod),
         work_s=NA if done or not training or stays else _work_s(known, pod),
-        steps=NA if done or not training or stays else None,
+        steps=NA if done or not training or stays else _steps(known, pod),
         requests=_requests(known, pod) if not (done or stays) else NA,
         warm_up_s=known.warm_up_s.get(owner.key) if owner and serves(known, pod) else NA,
         scratch=() if stays else _scratch(known, pod),
@@ -173,12 +185,24 @@ def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
         evicted=stays is None,
         stays_because=stays.value if stays else "",
         saved_at=newest.at if newest else None,
+        saved_step=newest.step if newest else None,
+        reported=newest is not None and newest.reported,
+        unsaved=unsaved.why if unsaved and training and not newest else "",
+        hook=first_saves.text(pod) if training and first_saves.obstacle(known, pod) is None else "",
     )
 
 
 def _work_s(known: Facts, pod: FullPod) -> Measure:
     newest = saved(known, pod)
     return None if newest is None else max(0.0, known.now - newest.at)
+
+
+def _steps(known: Facts, pod: FullPod) -> Measure:
+    """By the pace between its saves, rounded up; unknown where its saves tell none."""
+    newest, work_s = saved(known, pod), _work_s(known, pod)
+    if newest is None or not newest.step_s or not isinstance(work_s, int | float):
+        return None
+    return math.ceil(work_s / newest.step_s)
 
 
 def _requests(known: Facts, pod: FullPod) -> Measure:
@@ -208,25 +232,6 @@ def _caches(known: Facts, pod: FullPod) -> tuple[str, ...]:
     return (*sorted(found), *(("sessions",) if pinned else ()))
 
 
-def gang_gpus(known: Facts, pod: FullPod) -> int:
-    """GPUs of the other pods that stop when this one does: all ranks of its job."""
-    return sum(gpus(other) for other in gang(known, pod))
-
-
-def gang(known: Facts, pod: FullPod) -> list[FullPod]:
-    """The other unfinished pods of the same job. Only those of kinds whose pods work together, and of training pods at all."""
-    if not trains(known, pod):
-        return []
-    owner = known.owners.get(pod.metadata.uid)
-    if owner is not None and owner.kind in {*facts.TRAINING_KINDS, "StatefulSet"}:
-        found: Iterable[FullPod] = known.of_owner[owner.key]
-    else:
-        mine = {name: pod.metadata.labels[name] for name in GANG if name in pod.metadata.labels}
-        near = known.labelled.near(LabelSelector(mine), (pod.metadata.namespace,)) if mine else ()
-        found = (other for other in near if mine.items() <= other.metadata.labels.items())
-    return [other for other in found if other.metadata.uid != pod.metadata.uid and not finished(other)]
-
-
 def _gpu_hours(draft: Draft) -> Measure:
     """Each GPU of a gang once, however many of its ranks are on the node."""
     spent: dict[str, float] = {}
@@ -242,12 +247,29 @@ def _gpu_hours(draft: Draft) -> Measure:
     return sum(spent.values()) if spent else NA
 
 
-def _total(pods: tuple[PodLoss, ...], gpu_hours: Measure) -> Loss:
+def _jobs_work_s(draft: Draft, pods: Sequence[PodLoss]) -> Measure:
+    """Each job once: what one rank loses the others lose with it, in the same hour."""
+    lost: dict[str, list[Measure]] = {}
+    by_uid = {pod.uid: pod.work_s for pod in pods if pod.evicted}
+    for pod in draft.going:
+        uid = pod.metadata.uid
+        job = min([uid, *(one.metadata.uid for one in gang(draft.facts, pod))])
+        lost.setdefault(job, []).append(by_uid[uid])
+    return plans.total(_most(values) for values in lost.values())
+
+
+def _most(values: Sequence[Measure]) -> Measure:
+    """The largest; unknown when any is."""
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return None if None in values else max(numbers, default=NA)
+
+
+def _total(pods: tuple[PodLoss, ...], work_s: Measure, gpu_hours: Measure) -> Loss:
     going = [pod for pod in pods if pod.evicted]
     scratch = [volume.used_bytes for pod in going for volume in pod.scratch]
     return Loss(
         pods=pods,
-        work_s=plans.total(pod.work_s for pod in going),
+        work_s=work_s,
         gpu_hours=gpu_hours,
         requests=plans.total(pod.requests for pod in going),
         scratch_bytes=plans.total(scratch),

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from fleet.domain.gpus import Measure
+from fleet.domain.training import Training
 
 Facts = tuple[tuple[str, str | int | float | None], ...]
 
@@ -44,6 +45,7 @@ ENDED = {
 
 class StepKind(StrEnum):
     CORDON = "cordon"
+    SAVE = "save"  # ask workloads for a checkpoint, each once, and wait until a newer one is complete
     DRAIN = "drain"  # evict the pods of the plan and wait until they are gone, by UID
     RELEASE = "release"  # wait until the driver says that no process is left on the node's GPUs
     REBOOT = "reboot"  # ask for it, then wait for another boot id
@@ -134,6 +136,10 @@ class PodLoss(Struct, frozen=True):
     needed: int | None = None  # by its budget
     comes_back_on: str = ""  # node with room for it; "" none is known
     saved_at: float | None = None  # of its newest complete checkpoint
+    saved_step: int | None = None
+    reported: bool = False  # that checkpoint is what the workload says of itself; nobody has read it
+    unsaved: str = ""  # why no checkpoint is known, see `facts.Unsaved`
+    hook: str = ""  # how it may be asked to save, as its team declares it; "" it cannot be asked
     evicted: bool = True  # False: it stays (DaemonSet, mirror pod) and `stays_because` says why
     stays_because: str = ""
 
@@ -142,10 +148,23 @@ class Loss(Struct, frozen=True):
     """The sum over a plan; unknown when any part of it is."""
 
     pods: tuple[PodLoss, ...] = ()
-    work_s: Measure = 0
+    work_s: Measure = 0  # each job once, however many of its pods go
     gpu_hours: Measure = 0
     requests: Measure = 0
     scratch_bytes: Measure = 0
+
+
+class Save(Struct, frozen=True):
+    """One workload that is asked to save first. `uid`: of the pod that is asked, by its `hook`; `pods`: UIDs of those that go and
+    lose no more than what they do after it."""
+
+    workload: str
+    namespace: str
+    pod: str
+    uid: str
+    hook: str
+    training: Training  # where it saves
+    pods: tuple[str, ...] = ()
 
 
 class Step(Struct, frozen=True):
@@ -174,6 +193,7 @@ class Plan(Struct, frozen=True):
     steps: tuple[Step, ...]
     kubectl: tuple[str, ...]
     pods: tuple[str, ...] = ()  # UIDs that it would evict, in its order
+    saves: tuple[Save, ...] = ()
 
     @property
     def expires_at(self) -> float:
@@ -193,6 +213,7 @@ class Plan(Struct, frozen=True):
             self.target_uid,
             self.options,
             self.pods,
+            [(save.workload, save.uid, save.hook) for save in self.saves],
             [(step.kind, step.subject) for step in self.steps],
             sorted((check.key, check.outcome) for check in self.checks if check.outcome is not Outcome.PASS),
         )

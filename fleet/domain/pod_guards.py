@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 from fleet.domain.budgets import Course, Permission, Standing, permission
 from fleet.domain.capacity import finished
 from fleet.domain.draining import Blocker, Meaning
-from fleet.domain.facts import Owner, gpus, saved, serves, trains
-from fleet.domain.losses import DO_NOT_DISRUPT, Draft, comes_back, gang
+from fleet.domain.facts import Owner, Saved, gpus, saved, serves, trains, workload
+from fleet.domain.first_saves import Cannot, obstacle
+from fleet.domain.gangs import gang, gang_gpus
+from fleet.domain.losses import DO_NOT_DISRUPT, Draft, comes_back
 from fleet.domain.plans import Check, Facts, Outcome
 from fleet.domain.scheduling import Unfit
 from fleet.domain.specs import FullPod
@@ -18,8 +20,15 @@ from fleet.domain.specs import FullPod
 APPROVER = "approver"
 OPERATOR = "operator"
 
+# How to make it save: by this very plan where it can be asked, else what stands against that.
+SAVING = {
+    None: "save-first",
+    Cannot.UNDECLARED: "let-save",
+    Cannot.UNREADABLE: "mend-hook",
+    Cannot.EXEC_OFF: "allow-exec",
+    Cannot.UNPROVED: "grant-store",
+}
 CHECKPOINT_S = 3600.0  # so much work of a job may be done once more without asking an approver
-REBOOTS = frozenset({"maintain"})
 
 
 def unmanaged(draft: Draft) -> Iterator[Check]:
@@ -169,28 +178,51 @@ def _one_is_kept(draft: Draft, owner: Owner, pods: Sequence[FullPod]) -> bool:
 
 def checkpoint(draft: Draft) -> Iterator[Check]:
     """A training pod loses what it did since its last complete checkpoint; when that is unknown, it may be everything. A reboot
-    ends the pods that no drain moves as well."""
-    ending = (*draft.going, *(draft.staying if draft.facts.kind in REBOOTS else ()))
-    for pod in ending:
+    ends the pods that no drain moves as well. One that is saved first loses little, if what it saves outlives it."""
+    first = {uid for save in draft.saves for uid in save.pods}
+    for pod in draft.ending:
         if not trains(draft.facts, pod) or finished(pod):
             continue
-        newest = saved(draft.facts, pod)
-        evidence: Facts = (("gpus", gpus(pod) + sum(map(gpus, gang(draft.facts, pod)))),)
-        if newest is None:
-            yield _block("checkpoint", "unknown", pod, evidence, remedy="save-first", waivable_by=APPROVER)
-        elif newest.durable is not True:
-            reason = "durability-unknown" if newest.durable is None else "dies-with-pod"
+        evidence: Facts = (("gpus", gpus(pod) + gang_gpus(draft.facts, pod)),)
+        newest, durable = saved(draft.facts, pod), _durable(draft, pod)
+        if pod.metadata.uid in first and durable:
+            found = (("workload", workload(draft.facts, pod)), ("step", newest.step if newest else None))
+            yield Check("checkpoint", Outcome.PASS, "saved-first", pod.key, found)
+        elif newest is None and pod.metadata.uid not in first:
+            unsaved = draft.facts.unsaved.get(pod.metadata.uid)
+            reason = unsaved.why if unsaved else "unknown"
+            yield _block("checkpoint", reason, pod, evidence, _saving(draft, pod), APPROVER)
+        elif not durable:
+            reason = "durability-unknown" if durable is None else "dies-with-pod"
             yield _block("checkpoint", reason, pod, evidence, remedy="copy-checkpoint", waivable_by=APPROVER)
-        else:
-            yield from _age(pod, draft.facts.now - newest.at, (*evidence, ("step", newest.step)))
+        elif newest is not None:
+            yield from _since(draft, pod, newest, (*evidence, ("step", newest.step)))
 
 
-def _age(pod: FullPod, age_s: float, evidence: Facts) -> Iterator[Check]:
+def _durable(draft: Draft, pod: FullPod) -> bool | None:
+    """Whether what it saves outlives it: by where it is, else by the word that the policy trusts."""
+    newest, unsaved = saved(draft.facts, pod), draft.facts.unsaved.get(pod.metadata.uid)
+    durable = newest.durable if newest else unsaved.durable if unsaved else None
+    return True if durable is None and _trusted(draft, pod) and (newest is None or newest.reported) else durable
+
+
+def _trusted(draft: Draft, pod: FullPod) -> bool:
+    return workload(draft.facts, pod) in draft.facts.policy.checkpoints.reported
+
+
+def _since(draft: Draft, pod: FullPod, newest: Saved, evidence: Facts) -> Iterator[Check]:
+    age_s = draft.facts.now - newest.at
     evidence = (*evidence, ("age_s", age_s))
-    if age_s > CHECKPOINT_S:
-        yield _block("checkpoint", "age", pod, evidence, remedy="save-first", waivable_by=APPROVER)
+    if newest.reported and not _trusted(draft, pod):
+        yield _block("checkpoint", "reported", pod, evidence, remedy="grant-store", waivable_by=APPROVER)
+    elif age_s > CHECKPOINT_S:
+        yield _block("checkpoint", "age", pod, evidence, _saving(draft, pod), APPROVER)
     elif age_s > 0:
         yield _warn("checkpoint", "age", pod, evidence)
+
+
+def _saving(draft: Draft, pod: FullPod) -> str:
+    return SAVING[obstacle(draft.facts, pod)]
 
 
 def gang_members(draft: Draft) -> Iterator[Check]:

@@ -29,12 +29,15 @@ def sweep() -> None:
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def run_action(pk: int) -> None:
-    """One pass over one action, and the next one if it is due soon; later ones are the sweep's."""
+    """One pass over one action, and the next one if it is due soon; later ones are the sweep's. An action of a cluster that is not
+    configured any more ends here: nobody will ever be able to go on with it."""
     cluster = Action.objects.values_list("cluster", flat=True).get(pk=pk)
     try:
         site = wiring.site(cluster)
     except LookupError:
         log.warning("the cluster of an action is not configured", action=pk, cluster=cluster)
+        if running.abandon(pk):
+            live.tell({"type": "action.changed", "cluster": cluster, "action": pk})
         return
     due_at = running.run(site, pk, wiring.stopping)
     live.tell({"type": "action.changed", "cluster": cluster, "action": pk})

@@ -15,7 +15,7 @@ from dashboard.roles import Role
 from fleet import act
 from fleet.act import evicting, running
 from fleet.act import steps as act_steps
-from fleet.domain import draining, pod_guards, site_guards
+from fleet.domain import draining, last_saves, pod_guards, site_guards
 from fleet.domain.actions import ACTIONS
 from fleet.domain.gpus import NA
 from fleet.domain.guards import GUARDS, PODS
@@ -89,8 +89,10 @@ SCOPES = {
     "pool-unknown",
 }  # of the failure domain, which names its reason by its scope
 FOUND = [one for module in (site_guards, pod_guards) for one in made(module)]
+UNSAVED = {*last_saves.WHY.values(), "none", "unreadable", "reported", "saved-first", "age"}
 REASONS = sorted(
-    {(guard, reason) for guard, reasons, _ in FOUND for reason in (SCOPES if guard == "failure-domain" else reasons)}
+    {("checkpoint", reason) for reason in UNSAVED}
+    | {(guard, reason) for guard, reasons, _ in FOUND for reason in (SCOPES if guard == "failure-domain" else reasons)}
 )
 EVIDENCE = (
     ("role", "viewer"), ("cluster", "c"), ("age_s", 61.0), ("verb", "patch"), ("resource", "nodes"), ("namespace", None),
@@ -138,6 +140,7 @@ def test_every_remedy_has_a_sentence():
         for node in ast.walk(keyword.value)
         if isinstance(node, ast.Constant)
     }
+    remedies |= {*pod_guards.SAVING.values(), "grant-store"}
     assert named | remedies == {key.removeprefix("remedy.") for key in MESSAGES if key.startswith("remedy.")}
 
 

@@ -16,6 +16,7 @@ from fleet.domain.policies import Policy
 from fleet.models import Action, AuditEntry
 from fleet.simulation.rehearsal import Rehearsal, serving
 from tests.fleet import pictures
+from tests.fleet.shelves import NoStores
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
 
@@ -24,7 +25,7 @@ ADA = Actor("ada", "approver")
 
 
 @dataclass
-class Lab:
+class Lab(NoStores):
     """A site on a running rehearsal, whose picture shows GPUs that are well by readings of this moment."""
 
     changer: KubernetesChanges

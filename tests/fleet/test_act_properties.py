@@ -16,6 +16,7 @@ from fleet.domain.plans import ENDED, ActionState, LaneState
 from fleet.domain.policies import Deadlines, Limits, Policy
 from fleet.models import Action
 from tests.fleet import pictures
+from tests.fleet.shelves import NoStores
 from tests.fleet.small_cluster import Killed, SmallCluster
 
 pytestmark = [pytest.mark.django_db, pytest.mark.db, pytest.mark.timeout(400)]
@@ -42,7 +43,7 @@ class Clockwork:
         return False
 
 
-class Site:
+class Site(NoStores):
     """The cluster as an action gets it."""
 
     name = "lab"

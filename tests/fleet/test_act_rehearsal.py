@@ -29,7 +29,7 @@ BLOCKED = {
     ("node-04", "one-budget", "two-budgets", "web/prompt-gateway"),
     ("node-05", "scratch", "undeclared", "training/vision-pretrain-3b"),
     ("node-08", "placement", "no-place", "training/moe-8x7b-pretrain"),
-    ("node-09", "checkpoint", "unknown", "training/graph-rank"),
+    ("node-09", "checkpoint", "not-granted", "training/graph-rank"),
     ("node-12", "volumes", "local", "web/feature-store"),
     ("node-13", "budgets", "no-replacement", "inference/llm-chat"),
 }

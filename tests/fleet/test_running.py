@@ -21,6 +21,7 @@ from fleet.models import Action, ActionLane
 from fleet.ports import PortError
 from tests.domain import cluster
 from tests.fleet import pictures
+from tests.fleet.shelves import NoStores
 from tests.fleet.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
@@ -31,7 +32,7 @@ TARGET = "node-0"
 LEASE_S = 1e6
 
 
-class Site:
+class Site(NoStores):
     name, actions = "lab", True
 
     def __init__(self) -> None:

@@ -19,12 +19,17 @@ class Command(BaseCommand):
         parser.add_argument("kind", help="cordon, uncordon, drain or maintain")
         parser.add_argument("target", help="name of the node")
         parser.add_argument("--reason", default="asked for on the command line", help="why (default: %(default)s)")
+        parser.add_argument(
+            "--save", action="store_true", help="let workloads that declare how save a checkpoint before their pods go"
+        )
         parser.add_argument("--cluster", default="", help="needed when Vigie watches several")
         parser.add_argument("--as", dest="said", default="", help="who you are; recorded as said at a console")
         parser.add_argument("--json", action="store_true", help="the API's answer as it is")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         wanted = {name: options[name] for name in ("kind", "target", "reason", "cluster")}
+        if options["save"]:
+            wanted["options"] = {"save": "first"}
         plan = Vigie(options["said"]).post("plans", wanted)
         if options["json"]:
             self.stdout.write(json.dumps(plan, indent=1))
@@ -43,7 +48,9 @@ def lines(plan: dict[str, Any]) -> list[str]:
         told.append(f"Loss: work {_s(loss['work_s'])}, requests {requests}, emptyDir {scratch} bytes")
     for pod in loss["pods"]:
         goes = f"to {pod['comes_back_on'] or 'no known place'}" if pod["evicted"] else f"stays: {pod['stays_because']}"
-        told.append(f"  {pod['namespace']}/{pod['name']}  {pod['gpus']} GPUs  work {_s(pod['work_s'])}  {goes}")
+        work = f"work {_s(pod['work_s'])}{', as it reports' if pod['reported'] else ''}"
+        told.append(f"  {pod['namespace']}/{pod['name']}  {pod['gpus']} GPUs  {work}, steps {_n(pod['steps'])}  {goes}")
+    told += [f"Saves first: {save['workload']} ({save['hook']} at {save['pod']})" for save in plan["saves"]]
     told += ["Checks:", *(check_line(check) for check in plan["checks"] if check["outcome"] != "pass")]
     passed = sum(check["outcome"] == "pass" for check in plan["checks"])
     told += [f"  {passed} passed", "Steps: " + " → ".join(step["kind"] for step in plan["steps"])]

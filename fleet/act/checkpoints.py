@@ -1,0 +1,59 @@
+"""What the workloads of a node have saved, read from their stores at the moment of a decision.
+
+Owns which pods are asked about, and that a job is looked at once however many of its pods there are. Must not judge, nor wait
+for a store longer than a look takes.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+
+from django.db import connections
+from msgspec.structs import replace
+
+from fleet.act.sites import Site
+from fleet.domain import last_saves as last
+from fleet.domain import training
+from fleet.domain.capacity import finished
+from fleet.domain.facts import Facts, Saved, Unsaved, trains, workload
+from fleet.domain.freshness import Freshness
+from fleet.domain.losses import Draft
+from fleet.domain.save_sites import Volumes
+from fleet.domain.specs import FullPod
+from fleet.domain.training import Record, Training
+
+Known = Saved | Unsaved
+
+
+def last_saves(site: Site, facts: Facts, pool: Executor, now: Callable[[], float]) -> Facts:
+    """The facts with the last checkpoint of every training pod that ends with the action, or why none is known."""
+    ending = [pod for pod in Draft(facts).ending if trains(facts, pod) and not finished(pod)]
+    records = site.records() if ending else {}
+    found = {pod.metadata.uid: _training(facts, pod, records) for pod in ending}
+    places = {_place(one): one for one in found.values()}
+    looks = {place: pool.submit(_look, site, one, now()) for place, one in places.items()}
+    known: dict[str, Known] = {uid: last.last(looks[_place(one)].result()) for uid, one in found.items()}
+    return replace(
+        facts,
+        trainings=found,
+        saved={uid: one for uid, one in known.items() if isinstance(one, Saved)},
+        unsaved={uid: one for uid, one in known.items() if isinstance(one, Unsaved)},
+    )
+
+
+def _look(site: Site, one: Training, now: float) -> Freshness:
+    """On a thread of its own, which keeps no connection to the ledger."""
+    try:
+        return site.look(one, now)
+    finally:
+        connections.close_all()
+
+
+def _training(facts: Facts, pod: FullPod, records: Mapping[str, Record]) -> Training:
+    key = workload(facts, pod)
+    volumes = Volumes(facts.claims, facts.storage)
+    return training.training(pod, key, records, volumes, reported=key in facts.policy.checkpoints.reported)
+
+
+def _place(one: Training) -> tuple[str, str]:
+    """Ranks of one job may save in several places, each its own part."""
+    return one.workload, one.uri
