@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,14 +19,16 @@ from django.core.exceptions import ImproperlyConfigured
 
 from fleet import live
 from fleet.domain import xid
+from fleet.domain.documents import Document
 from fleet.domain.freshness import Freshness
 from fleet.domain.grants import Grant
 from fleet.domain.picture import Snapshot
 from fleet.domain.policies import Policy, PolicyError, policy
 from fleet.domain.training import Record, Training
 from fleet.live import PictureError
-from fleet.ports import Changer, CheckpointStore, Cluster, Exporters, PortError, TokenReviews
+from fleet.ports import Changer, CheckpointStore, Cluster, Exporters, Manifests, PortError, TokenReviews
 from fleet.recognition import Recognition
+from fleet.restarts import Restarts
 from fleet.stores import Stores
 
 if TYPE_CHECKING:
@@ -126,6 +128,30 @@ def exporters(name: str) -> Exporters:
     from fleet.adapters.exporters_kubernetes import KubernetesExporters
 
     return KubernetesExporters(name, _kubeconfig(), direct=settings.VIGIE_DCGM == "direct")
+
+
+@functools.cache
+def manifests(name: str) -> Manifests:
+    """What the objects of cluster `name` say about restarts. Raises LookupError as `site` does."""
+    if name not in sites():
+        raise LookupError(f"no cluster {name!r} is configured")
+    from fleet.adapters.cluster_kubernetes import KubernetesCluster
+    from fleet.adapters.cluster_manifests import KubernetesManifests
+
+    return KubernetesManifests(KubernetesCluster(name, _kubeconfig()).server)
+
+
+@functools.cache
+def restarts() -> Restarts:
+    """What pages ask about restarts, with this process' memory of it."""
+    return Restarts(manifests)
+
+
+def documents(file: str, content: bytes) -> Iterator[Document]:
+    """The Kubernetes objects of a YAML file, with their lines. Raises `fleet.domain.documents.Unreadable`."""
+    from fleet.adapters.manifests_yaml import documents as found
+
+    return found(file, content)
 
 
 @functools.cache

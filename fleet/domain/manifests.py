@@ -305,25 +305,6 @@ def template(found: Object) -> tuple[Path, PodTemplate | None]:
             return (), None
 
 
-def resolved(surge: Amount | None, unavailable: Amount | None, replicas: int) -> tuple[int, int]:
-    """Pods more and pods fewer during a rolling update, both 25 % by default; the surge rounds up, what may lack down, and
-    where both come to nothing the controller takes one away (deployment_util.go). Raises ValueError for other text."""
-    more = share(surge, replicas, up=True)
-    fewer = share(unavailable, replicas, up=False)
-    return more, 1 if more == 0 and fewer == 0 else fewer
-
-
-def share(amount: Amount | None, replicas: int, *, up: bool) -> int:
-    """In whole numbers: 0.07 × 100 is no whole number in floats."""
-    told = "25%" if amount is None else amount
-    if isinstance(told, int):
-        return max(0, told)
-    if not is_amount(told):
-        raise ValueError(f"neither a count nor a percentage: {told[:40]!r}")
-    product = int(told.removesuffix("%")) * replicas
-    return -(-product // 100) if up else product // 100
-
-
 def is_amount(amount: Amount | None) -> bool:
     if amount is None or isinstance(amount, int):
         return amount is None or 0 <= amount < 2**31

@@ -141,7 +141,7 @@ def _grace_over_notice(subject: Subject) -> Iterator[Finding]:
             Severity.WARNING,
             _grace(subject),
             remedy,
-            notice.value,
+            "spot",
             grace_s=grace_s,
             lead_s=lead_s,
         )

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from msgspec import Struct
 
-from fleet.domain import durations, manifests
+from fleet.domain import durations, manifests, rollouts
 from fleet.domain.capacity import effective_requests
 from fleet.domain.manifests import (
     Autoscaler,
@@ -164,9 +164,16 @@ class Subject(Struct, frozen=True):
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Of a rolling Deployment: resolved surge and unavailable."""
+        """Of a rolling Deployment: pods more and pods fewer; none of both where the API server refuses what it says."""
         rolling = cast(Deployment, self.manifest.object).spec.strategy.rolling_update
-        return manifests.resolved(rolling.max_surge, rolling.max_unavailable, self.replicas or 0)
+        told = (
+            rollouts.DEFAULT if amount is None else amount for amount in (rolling.max_surge, rolling.max_unavailable)
+        )
+        try:
+            found = rollouts.bounds(self.replicas or 0, *told)
+        except ValueError:
+            return 0, 0
+        return found.surge, found.unavailable
 
     @property
     def runs_on(self) -> bool:

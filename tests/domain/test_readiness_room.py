@@ -1,8 +1,8 @@
-"""Rules that ask what the cluster has room for (case T9), the rounding of bounds (T8), and the lines of a stop and a start."""
+"""Rules that ask what the cluster has room for (case T9), the rounding of budgets (T8), and the lines of a stop and a start."""
 
 import pytest
 
-from fleet.domain import budgets, manifests, readiness
+from fleet.domain import budgets, readiness
 from fleet.domain.capacity import taint_text
 from fleet.domain.lifelines import lifelines
 from fleet.domain.objects import Condition, Node, NodeMetadata, NodeSpec, NodeStatus, Taint
@@ -58,18 +58,6 @@ def test_a_surge_needs_free_gpus_on_one_node_that_takes_it(changes, nodes, told)
 def test_with_four_replicas_the_floor_of_a_rollout_without_free_gpus_is_three():
     told = readiness.live(readiness_cases.manifests(good(deployment(4))), {}, Rooms([node("a", 0)])).findings
     assert [(one.facts["floor"], one.facts["surge"]) for one in told if one.rule == "R16"] == [(3, 1)]
-
-
-@pytest.mark.parametrize(
-    ("n", "surge", "unavailable", "most", "least"),
-    [
-        (10, "25%", "25%", 13, 8), (4, None, None, 5, 3), (3, None, None, 4, 3), (1, None, None, 2, 1), (7, "30%", "30%", 10, 5),
-        (100, "7%", "29%", 107, 71), (3, 0, "25%", 3, 2), (2, 0, "1%", 2, 1),
-    ],
-)  # fmt: skip
-def test_bounds_round_in_whole_numbers(n, surge, unavailable, most, least):
-    more, fewer = manifests.resolved(surge, unavailable, n)
-    assert (n + more, n - fewer) == (most, least)
 
 
 @pytest.mark.parametrize(
