@@ -22,6 +22,7 @@ from fleet.simulation.pod_exec import Exec
 from fleet.simulation.programs import Programs
 from fleet.simulation.refusals import ApiError, bad_request
 from fleet.simulation.store import Store
+from fleet.simulation.trainings import Trainings
 from fleet.simulation.watching import Watch
 
 Scope = MutableMapping[str, Any]
@@ -45,18 +46,25 @@ class BrokenStreamError(Exception):
 class Application:
     """The ASGI application. `hosts` are the names (host:port) that it answers to; `write_s` what a write takes.
 
-    `machines`: what the nodes are, for containers that look at them.
+    `machines`: what the nodes are, for containers that look at them. `trainings`: what trainers do, where they do anything.
     """
 
     def __init__(
-        self, store: Store, auth: Auth, hosts: Iterable[str], write_s: float = 0.0, machines: Machines | None = None
+        self,
+        store: Store,
+        auth: Auth,
+        hosts: Iterable[str],
+        write_s: float = 0.0,
+        machines: Machines | None = None,
+        trainings: Trainings | None = None,
     ) -> None:
         self.store = store
         self.machines = machines or Machines(store)
         self.evictions = Evictions(store, write_s)
         self.programs = Programs()
-        for kind in (model_servers, trainers):
-            kind.register(self.programs)
+        model_servers.register(self.programs)
+        if trainings is not None:
+            trainers.register(self.programs, trainings)
         exporters.register(self.programs, self.machines)
         self.access = PodAccess(store, self.programs)
         self.auth = auth

@@ -21,11 +21,33 @@ NAMESPACES = (
 )  # fmt: skip
 
 
+class Told(StrEnum):
+    """All say it on the command line or in the environment, or they would not know themselves."""
+
+    ANNOTATION = "annotation"
+    ARGUMENT = "argument"
+    ENVIRONMENT = "environment"
+
+
 class Kind(StrEnum):
     DEPLOYMENT = "deployments"
     STATEFUL_SET = "statefulsets"
     JOB = "jobs"
     POD = "pods"  # that nobody brings back
+
+
+@dataclass(frozen=True)
+class Saving:
+    """How a training saves. `layout`: of checkpoint_layouts.py. `to`: "claim/NAME", "emptyDir", "hostPath/DIR", or the address of
+    an object store. `told`: where its pods say so to those who look for it. `hook`: how it may be asked to save at once.
+    """
+
+    layout: str
+    to: str
+    told: Told
+    every_steps: int
+    step_s: float
+    hook: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,7 @@ class Workload:
     annotations: Mapping[str, str] = field(default_factory=dict)  # of its pods
     disk_gib: int = 0  # a volume on a disk of its node
     night_budget: bool = False  # somebody has put another budget over its pods
+    saving: Saving | None = None
 
     @property
     def replicas(self) -> int:
@@ -69,12 +92,18 @@ class Workload:
 
 
 def _training(
-    name: str, team: str, gpus: int, on: Mapping[int, int], age_h: float, waiting: int = 0, scratch: bool = False
+    name: str,
+    team: str,
+    gpus: int,
+    on: Mapping[int, int],
+    age_h: float,
+    saving: Saving | None = None,
+    waiting: int = 0,
 ) -> Workload:
     image = "par-prod/trainer:2026.8.2"
     return Workload(
         name, Kind.STATEFUL_SET, "training", team, image, "H100", gpus, on, waiting, 12 * gpus, 96 * gpus, age_h, age_h,
-        grace_s=60, scratch=scratch, port=29500,
+        grace_s=60, port=29500, saving=saving,
     )  # fmt: skip
 
 
@@ -101,24 +130,47 @@ def _small(name: str, kind: Kind, namespace: str, team: str, image: str, on: Map
     )  # fmt: skip
 
 
+# Claims of the namespace training that several nodes mount: one for all teams, and one that its team keeps to itself.
+SHARED, PRIVATE = "checkpoints", "imaging-checkpoints"
+
 # Where a server tells how many requests it works on; ocr-api's team has not said.
 COUNTED = {"vigie.dev/in-flight": "8000/metrics#vllm:num_requests_running"}
 
 WORKLOADS: tuple[Workload, ...] = (
-    _training("llama-sft-70b", "Language", 8, {1: 1, 2: 1, 3: 1, 4: 1}, 61.0),
-    _training("moe-8x7b-pretrain", "Foundation", 8, {8: 1, 10: 1, 12: 1}, 24.0 * 11),
-    _training("vision-pretrain-3b", "Vision", 4, {5: 1}, 38.0, scratch=True),
-    _training("protein-fold-ft", "Bio", 4, {6: 1}, 16.5),
-    _training("graph-rank", "Search", 4, {9: 1}, 9.2),
-    _training("diffusion-xl-ft", "Imaging", 4, {7: 1}, 27.0),
+    _training(
+        "llama-sft-70b", "Language", 8, {1: 1, 2: 1, 3: 1, 4: 1}, 61.0,
+        Saving("hf-trainer", f"claim/{SHARED}", Told.ANNOTATION, 100, 3.0, "http:29500/checkpoint"),
+    ),
+    _training(
+        "moe-8x7b-pretrain", "Foundation", 8, {8: 1, 10: 1, 12: 1}, 24.0 * 11,
+        Saving("megatron-lm", f"claim/{SHARED}", Told.ANNOTATION, 100, 6.0, "signal:USR1:main"),
+    ),
+    # Its checkpoints die with its pod.
     replace(
-        _training("speech-enc-1b", "Speech", 1, {7: 1}, 52.0, scratch=True), annotations={"vigie.dev/scratch": "scratch"}
+        _training("vision-pretrain-3b", "Vision", 4, {5: 1}, 38.0, Saving("torch", "emptyDir", Told.ARGUMENT, 200, 3.0)),
+        scratch=True,
+    ),
+    _training(
+        "protein-fold-ft", "Bio", 4, {6: 1}, 16.5, Saving("torchtitan", f"claim/{SHARED}", Told.ENVIRONMENT, 150, 2.0)
+    ),
+    _training("graph-rank", "Search", 4, {9: 1}, 9.2),  # saves nothing
+    _training(
+        "diffusion-xl-ft", "Imaging", 4, {7: 1}, 27.0,
+        Saving("orbax", f"claim/{PRIVATE}", Told.ANNOTATION, 150, 4.0),
+    ),
+    replace(
+        _training(
+            "speech-enc-1b", "Speech", 1, {7: 1}, 52.0,
+            Saving("lightning", "hostPath/mnt/nvme0/checkpoints", Told.ARGUMENT, 400, 1.5),
+        ),
+        scratch=True, annotations={"vigie.dev/scratch": "scratch"},
     ),
     Workload(
         "rl-policy", Kind.STATEFUL_SET, "training", "Robotics", "par-prod/rl-trainer:1.4.0", "H100", 8,
         waiting=1, cores=96, memory_gib=768, age_h=0.3, pods_age_h=0.3, grace_s=60, port=29500,
+        saving=Saving("torch", "s3://par-training/rl-policy", Told.ANNOTATION, 300, 2.0, "http:29500/checkpoint"),
     ),
-    _training("vlm-sft-13b", "Vision", 8, {}, 0.12, waiting=1),
+    _training("vlm-sft-13b", "Vision", 8, {}, 0.12, Saving("torchtitan", f"claim/{SHARED}", Told.ARGUMENT, 100, 5.0), waiting=1),
     replace(
         _server("llm-chat", "Assistant", "llm-server", ("v40", "v41"), "A100", 2, {13: 4, 14: 3, 15: 3, 17: 4}),
         surge=0, unavailable=1, cores=12, memory_gib=180, budget=("maxUnavailable", 2), age_h=24.0 * 120, autoscale=(12, 15),

@@ -138,6 +138,11 @@ class ManualClock:
         raise RuntimeError("the event loop does not come to rest: something runs without waiting")
 
 
+def wall(clock: Clock, at: float) -> float:
+    """The wall's time at the cluster's time `at`, near now; the same for a clock that is moved by hand."""
+    return at - (clock.now() - time.time()) if isinstance(clock, RealClock) else at
+
+
 def stamp(at: float) -> str:
     """RFC 3339 in whole seconds, as metav1.Time: 2026-09-21T13:46:40Z."""
     return _seconds_stamp(int(at))

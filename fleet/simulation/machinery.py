@@ -30,6 +30,7 @@ from fleet.simulation.scheduler import Scheduler
 from fleet.simulation.statefulsets import StatefulSets
 from fleet.simulation.store import Store
 from fleet.simulation.taint_eviction import TaintEviction
+from fleet.simulation.trainings import Trainings
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ PROCESSES: dict[str, tuple[type[Controller], ...]] = {
         GarbageCollector, PodGarbage, EventExpiry, NamespaceDefaults, NamespaceEnd, Quotas,
     ),
     "kube-scheduler": (Scheduler,),
-    "kubelet": (Kubelet, Heartbeats),
+    "kubelet": (Kubelet, Heartbeats, Trainings),
     "site": (Reboots, MigManager),
 }  # fmt: skip
 

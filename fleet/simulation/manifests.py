@@ -5,7 +5,7 @@ Pure: a row of the catalogue in, manifests out, as they would be applied. What t
 
 from typing import Any
 
-from fleet.simulation import local_disks
+from fleet.simulation import local_disks, training_manifests
 from fleet.simulation.catalogue import AGENT_AUDIENCE, Daemon, Kind, Workload
 from fleet.simulation.gpu_work import BUSY
 from fleet.simulation.hardware import GPU, MODELS
@@ -33,6 +33,8 @@ def template(workload: Workload, image: str) -> Object:
     if workload.disk_gib:
         claimed = {"claimName": local_disks.claim_name(workload)}
         spec["volumes"] = [*spec.get("volumes", ()), {"name": "data", "persistentVolumeClaim": claimed}]
+    if workload.saving:
+        training_manifests.equip(workload, workload.saving, spec)
     if workload.kind in {Kind.JOB, Kind.POD}:
         spec["restartPolicy"] = "Never"
     return {"metadata": metadata, "spec": spec}
@@ -45,6 +47,8 @@ def _notes(workload: Workload) -> dict[str, str]:
         notes |= {"sim/run-seconds": f"{workload.run_s:g}", "sim/run-spread": "0.5"}
     if workload.busy is not None:
         notes[BUSY] = f"{workload.busy:g}"
+    if workload.saving:
+        notes |= training_manifests.notes(workload, workload.saving)
     return notes
 
 

@@ -30,6 +30,7 @@ from fleet.simulation.seed import Seed
 from fleet.simulation.server import ApiServer
 from fleet.simulation.server_faults import ServerFaults
 from fleet.simulation.store import Store
+from fleet.simulation.trainings import Trainings
 
 T = TypeVar("T")
 
@@ -63,6 +64,12 @@ class Rehearsal:
         self.life = Life(self.store, self.clock, seed, pace, workloads)
         self.churn = Churn(self.store, self.clock, seed, churn) if churn > 0 else None
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def trainings(self) -> Trainings:
+        found = self.machinery.controllers[Trainings]
+        assert isinstance(found, Trainings)  # noqa: S101 -- it is made as its own kind
+        return found
 
     async def start(self) -> None:
         self.machinery.start()
@@ -102,12 +109,14 @@ async def listening(
 ) -> AsyncIterator[Ports]:
     """Run the cluster with its API and its page on loopback and its kubeconfig at `home`/kubeconfig.
 
-    `readings_to`: where the agents of its nodes are told to post; nobody posts without it. OSError when a port is taken or the
-    folder cannot be written, ValueError for what is no address.
+    Claims that trainers save to are folders in `home`/claims. `readings_to`: where the agents of its nodes are told to post;
+    nobody posts without it. OSError when a port is taken or the folder cannot be written, ValueError for what is no address, or
+    when `home`/claims is somebody else's.
     """
     door = Door(readings_to) if readings_to else None
     home.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 -- once, before anything runs
-    server = ApiServer(rehearsal.store, rehearsal.machines)
+    rehearsal.trainings.open(home)
+    server = ApiServer(rehearsal.store, rehearsal.machines, rehearsal.trainings)
     faults = ServerFaults(server.app, rehearsal.clock, drop=server.drop_connections)
     stage = Stage(server.app, faults, rehearsal.clock, SCENARIOS)
     page = PageServer(stage)

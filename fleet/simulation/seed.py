@@ -9,11 +9,11 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from fleet.simulation import hardware, local_disks, manifests, podstatus
+from fleet.simulation import hardware, local_disks, manifests, podstatus, training_manifests
 from fleet.simulation.behaviour import behaviour
+from fleet.simulation.bound_volumes import bind
 from fleet.simulation.budgets import Budgets
 from fleet.simulation.catalogue import (
     BLOCK_NODES,
@@ -226,6 +226,8 @@ class Seed:
         where = [part[n - 1] for n, count in on.items() for _ in range(count)]
         if workload.disk_gib and where:
             self._disk(workload, where[0])
+        if workload.saving and (claim := training_manifests.claimed(workload.saving)):
+            bind(self.store, training_manifests.share(workload.namespace, claim), PEOPLE)
         _PLANTED[workload.kind](self, workload, where)
         key = f"{workload.namespace}/{workload.name}"
         self._at(workload.pods_age_h * HOUR_S * 0.5)
@@ -238,9 +240,7 @@ class Seed:
         """A volume on a disk of one machine, claimed."""
         if not self.store.list("storageclasses"):
             self.store.create("storageclasses", local_disks.storage_class(), manager="helm")
-        for plural, made, status in local_disks.disk(workload, place.name):
-            self.store.create(plural, made, manager=PEOPLE)
-            self._change(plural, made, partial(_with_status, status), subresource="status")
+        bind(self.store, local_disks.disk(workload, place.name), PEOPLE)
 
     def _deployment(self, workload: Workload, where: list[Place]) -> None:
         """First with its previous image, if it has one, and no pods, so that there is a revision to go back to."""
@@ -317,9 +317,9 @@ class Seed:
                 self._at(self.now - _created_at(pod))
                 scheduler.sync(key_of(pod))
 
-    def _change(self, plural: str, obj: Object, fn: Callable[[Object], Object | None], subresource: str = "") -> None:
+    def _change(self, plural: str, obj: Object, fn: Callable[[Object], Object | None]) -> None:
         namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
-        self.store.mutate(plural, namespace, name, fn, manager=PEOPLE, subresource=subresource)
+        self.store.mutate(plural, namespace, name, fn, manager=PEOPLE)
 
     def _pod_age_s(self, workload: Workload) -> float:
         return workload.pods_age_h * HOUR_S * self.rng.uniform(0.55, 0.98)
@@ -386,10 +386,6 @@ _PLANTED: dict[Kind, Callable[[Seed, Workload, list[Place]], None]] = {
     Kind.JOB: Seed._job,
     Kind.POD: Seed._bare_pod,
 }
-
-
-def _with_status(status: Object, draft: Object) -> Object:
-    return {**draft, "status": status}
 
 
 def _created_at(obj: Object) -> float:

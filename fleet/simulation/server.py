@@ -22,6 +22,7 @@ from fleet.simulation.auth import Auth, User
 from fleet.simulation.bootstrap_roles import AUTHENTICATED, MASTERS
 from fleet.simulation.machines import Machines
 from fleet.simulation.store import Store
+from fleet.simulation.trainings import Trainings
 
 ADDRESS = "127.0.0.1"
 STOP_WITHIN_S = 2
@@ -53,9 +54,9 @@ class _Uvicorn(uvicorn.Server):
 class ApiServer:
     """Serves one Store. `start` and `stop` run on the loop that also changes the store."""
 
-    def __init__(self, store: Store, machines: Machines | None = None) -> None:
+    def __init__(self, store: Store, machines: Machines | None = None, trainings: Trainings | None = None) -> None:
         self.auth = Auth(store)
-        self.app = Application(store, self.auth, (), WRITE_S, machines)
+        self.app = Application(store, self.auth, (), WRITE_S, machines, trainings)
         self.front: Any = self.app  # what requests meet first: an ASGI application, `app` or one around it
         self.url = ""
         self._authority = trustme.CA()

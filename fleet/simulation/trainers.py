@@ -1,123 +1,109 @@
-"""What a trainer does: steps, a loss that falls, a checkpoint every so many steps, and a start from the last one after a restart.
+"""What a trainer says and hears: its progress, metrics and log, and the wish for a checkpoint, over HTTP or as a signal.
 
-Progress follows from how long a container has run, so nothing has to happen for it. Files come with the checkpoint work. Must
-not touch the store.
+Owns the words. Must not count steps or write files: training_runs.py does.
 """
 
-import hashlib
 import json
-from dataclasses import dataclass
 from typing import Any
 
-from fleet.simulation.programs import Answer, Call, Container, Line, PlainProgram, Programs
+from fleet.simulation.programs import Answer, Call, Container, Line, PlainProgram, Programs, Ran
+from fleet.simulation.training_habits import IMAGES
+from fleet.simulation.training_runs import Training
+from fleet.simulation.trainings import Trainings
 
 Object = dict[str, Any]
 
-IMAGES = ("trainer", "rl-trainer")
-# Annotations of the pod, and what holds without them.
-STEP_SECONDS, SAVE_EVERY = "sim/step-seconds", "sim/save-steps"
-STEP_S, SAVE_STEPS = 4.2, 250
-SAVE_TAKES_S = 18.0
+HOOK = "/checkpoint"
 TOKENS_PER_STEP = 524_288
 LOG_EVERY = 10
 LATEST_LINES = 200
-FOLDER = "/checkpoints"
-
-
-@dataclass(frozen=True)
-class Run:
-    """One container's part of a training: it goes on from `base`."""
-
-    name: str
-    started_at: float
-    base: int
-    step_s: float
-    save_steps: int
-
-    def step(self, at: float) -> int:
-        return self.base + max(0, int((at - self.started_at) / self.step_s))
-
-    def at(self, step: int) -> float:
-        """When a step was done."""
-        return self.started_at + (step - self.base) * self.step_s
-
-    def saved(self, at: float) -> int:
-        """The step of the last checkpoint that was whole at `at`; 0 when there is none."""
-        last = self.step(at - SAVE_TAKES_S) // self.save_steps * self.save_steps
-        return max(last, self.base)
-
-    def loss(self, step: int) -> float:
-        noise = hashlib.sha256(f"{self.name}/{step}".encode()).digest()[0] / 255 - 0.5
-        return float(1.6 + 9.0 * (step + 20) ** -0.35 + 0.04 * noise)
-
-    def path(self, step: int) -> str:
-        return f"{FOLDER}/{self.name}/step_{step:08d}"
+SIGNALS = {"0": 0, "HUP": 1, "USR1": 10, "USR2": 12, "TERM": 15}
+SAVES_ON = "USR1"
+WAITING = Training("waiting")
 
 
 class Trainer(PlainProgram):
-    """Remembers where each pod's last container began, to go on from its last checkpoint in the next one."""
+    def __init__(self, trainings: Trainings) -> None:
+        self._trainings = trainings
 
-    def __init__(self) -> None:
-        self._runs: dict[str, Run] = {}
-
-    def run_of(self, container: Container) -> Run:
-        metadata = container.pod["metadata"]
-        key = f"{metadata['namespace']}/{metadata['name']}"
-        known = self._runs.get(key)
-        if known is not None and known.started_at == container.started_at:
-            return known
-        base = known.saved(container.started_at) if known is not None else 0
-        notes = metadata.get("annotations") or {}
-        step_s, save_steps = float(notes.get(STEP_SECONDS, STEP_S)), int(notes.get(SAVE_EVERY, SAVE_STEPS))
-        made = Run(metadata["name"], container.started_at, base, step_s, save_steps)
-        self._runs[key] = made
-        return made
+    def _of(self, container: Container) -> Training:
+        return self._trainings.of(container.pod) or WAITING
 
     async def page(self, container: Container, call: Call) -> Answer:
-        if (call.method, call.path) != ("GET", "/progress"):
-            return await super().page(container, call)
-        run, now = self.run_of(container), container.now
-        saved = run.saved(now)
-        body: Object = {"step": run.step(now), "loss": round(run.loss(run.step(now)), 4), "saved_step": saved}
-        if saved:
-            body["checkpoint"] = run.path(saved)
-        return Answer(200, json.dumps(body).encode(), "application/json")
+        match call.method, call.path:
+            case "GET", "/progress":
+                return _json(200, self._progress(container))
+            case "POST", path if path == HOOK and self._of(container).saves:
+                return self._hook(container)
+            case _:
+                return await super().page(container, call)
+
+    def _progress(self, container: Container) -> Object:
+        training, now = self._of(container), container.now
+        step = training.step(now)
+        body: Object = {"step": step, "loss": round(training.loss(step), 4), "saved_step": training.newest}
+        if training.newest:
+            body["checkpoint"] = training.path(training.newest)
+        return body
+
+    def _hook(self, container: Container) -> Answer:
+        """It saves on in the background: whoever asked looks for the checkpoint itself."""
+        step = self._trainings.ask(container.pod)
+        if step is None:
+            return _json(503, {"error": "no training: ranks are missing"})
+        return _json(202, {"step": step})
+
+    async def run(self, container: Container, command: tuple[str, ...], stdin: bytes) -> Ran:
+        """`kill` for its process, which is the only one, and listens to one signal; the others do nothing to process 1."""
+        if command[0].rpartition("/")[2] != "kill":
+            return await super().run(container, command, stdin)
+        *options, process = command[1:] or ("",)
+        said = options[-1].removeprefix("-").removeprefix("SIG") if options else "TERM"
+        number = next((n for name, n in SIGNALS.items() if said in {name, str(n)}), None)
+        if number is None:
+            return Ran(1, stderr=f"kill: unknown signal {said}\n".encode())
+        if process != "1":
+            return Ran(1, stderr=f"kill: sending signal to {process} failed: No such process\n".encode())
+        if number == SIGNALS[SAVES_ON]:
+            self._trainings.ask(container.pod)
+        return Ran()
 
     def metrics(self, container: Container) -> str:
-        run, now = self.run_of(container), container.now
-        step, saved = run.step(now), run.saved(now)
+        training, now = self._of(container), container.now
+        step, run = training.step(now), training.run
         shown = (
-            ("trainer_step", "gauge", step),
-            ("trainer_loss", "gauge", round(run.loss(step), 4)),
-            ("trainer_step_seconds", "gauge", run.step_s),
-            ("trainer_tokens_total", "counter", (step - run.base) * TOKENS_PER_STEP),
-            ("trainer_checkpoint_step", "gauge", saved),
-            (
-                "trainer_checkpoint_timestamp_seconds",
-                "gauge",
-                round(run.at(saved) + SAVE_TAKES_S, 3) if saved > run.base else 0,
-            ),
+            ("training_step", "gauge", step),
+            ("training_running", "gauge", int(run is not None)),
+            ("training_loss", "gauge", round(training.loss(step), 4)),
+            ("training_step_seconds", "gauge", run.step_s if run else 0),
+            ("training_tokens_total", "counter", (step - run.base) * TOKENS_PER_STEP if run else 0),
+            ("training_checkpoint_step", "gauge", training.newest),
+            ("training_checkpoint_timestamp_seconds", "gauge", round(training.newest_at, 3)),
+            ("training_checkpoint_in_progress", "gauge", int(training.save is not None)),
+            ("training_resumed_step", "gauge", run.base if run else training.newest),
+            ("training_lost_steps", "gauge", training.lost),
         )
-        label = f'{{run="{run.name}"}}'
+        label = f'{{run="{training.name}"}}'
         return super().metrics(container) + "".join(f"# TYPE {n} {k}\n{n}{label} {v}\n" for n, k, v in shown)
 
     def log(self, container: Container) -> list[Line]:
-        """The start, then the latest steps and checkpoints."""
-        run, now = self.run_of(container), container.now
-        begin = f"resuming from {run.path(run.base)}" if run.base else "starting from scratch"
-        lines: list[Line] = [(run.started_at, f"{run.name}: {begin}")]
-        last = run.step(now)
+        """What happened since the container started, and the latest steps."""
+        training, run = self._of(container), self._of(container).run
+        lines = [line for line in training.lines if line[0] >= container.started_at - 1]
+        if run is None:
+            return [(container.started_at, "waiting for the other ranks"), *lines]
+        last = run.step(container.now)
         first = max(run.base + 1, last - LATEST_LINES * LOG_EVERY)
-        for step in range(-(-first // LOG_EVERY) * LOG_EVERY, last + 1, LOG_EVERY):
-            speed = TOKENS_PER_STEP / run.step_s
-            lines.append((run.at(step), f"step {step} loss {run.loss(step):.4f} tokens/s {speed:.0f}"))
-            if step % run.save_steps == 0 and run.at(step) + SAVE_TAKES_S <= now:
-                lines.append(
-                    (run.at(step) + SAVE_TAKES_S, f"saved checkpoint {run.path(step)} in {SAVE_TAKES_S:.1f} s")
-                )
+        speed = TOKENS_PER_STEP / run.step_s
+        steps = range(-(-first // LOG_EVERY) * LOG_EVERY, last + 1, LOG_EVERY)
+        lines += [(run.at(n), f"step {n} loss {training.loss(n):.4f} tokens/s {speed:.0f}") for n in steps]
         return sorted(lines)
 
 
-def register(programs: Programs) -> None:
+def _json(status: int, body: Object) -> Answer:
+    return Answer(status, json.dumps(body).encode(), "application/json")
+
+
+def register(programs: Programs, trainings: Trainings) -> None:
     for image in IMAGES:
-        programs.register(image, Trainer())
+        programs.register(image, Trainer(trainings))

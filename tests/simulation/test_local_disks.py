@@ -41,7 +41,8 @@ async def test_the_pod_of_a_cordoned_machine_s_disk_waits_for_that_machine() -> 
     clock = ManualClock()
     rehearsal = Rehearsal(clock=clock, pace=0)
     store = rehearsal.store
-    (volume,), (claim,) = store.list("persistentvolumes"), store.list("persistentvolumeclaims", "web")
+    (claim,) = store.list("persistentvolumeclaims", "web")
+    volume = store.get("persistentvolumes", None, claim["spec"]["volumeName"])
     assert (volume["status"]["phase"], claim["status"]["phase"]) == ("Bound", "Bound")
     await rehearsal.start()
     store.mutate("nodes", None, "node-12", lambda node: node["spec"].update(unschedulable=True), manager="test")

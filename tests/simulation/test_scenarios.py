@@ -35,7 +35,8 @@ class Theatre:
         lasting = tuple(w for w in WORKLOADS if w.kind is not Kind.JOB)  # batch pods end by themselves
         self.rehearsal = Rehearsal(nodes=nodes, clock=self.clock, pace=0, workloads=lasting)
         self.store = self.rehearsal.store
-        app = Application(self.store, Auth(self.store), {HOST}, machines=self.rehearsal.machines)
+        machines, trainings = self.rehearsal.machines, self.rehearsal.trainings
+        app = Application(self.store, Auth(self.store), {HOST}, machines=machines, trainings=trainings)
         self.faults = ServerFaults(app, self.clock)
         self.stage = Stage(app, self.faults, self.clock, scenarios)
 
@@ -254,6 +255,23 @@ def no_reboot(store: Store) -> None:
     assert not any(reason == "Rebooted" for reason, _ in events_of(store, "node-16"))
 
 
+def stale_checkpoint(store: Store) -> None:
+    assert store.get("pods", "training", "llama-sft-70b-0")["metadata"]["annotations"]["sim/no-saves"] == "true"
+
+
+def killed_in_save(store: Store) -> None:
+    ages = {
+        p["metadata"]["name"]: p["metadata"]["creationTimestamp"] for p in pods(store, "moe-8x7b-pretrain", "training")
+    }
+    assert max(ages, key=lambda name: ages[name]) == "moe-8x7b-pretrain-0"
+    assert len(set(ages.values())) == 3
+
+
+def slow_store(store: Store) -> None:
+    claim = store.get("persistentvolumeclaims", "training", "checkpoints")
+    assert claim["metadata"]["annotations"] == {"sim/slow": "25"}
+
+
 def api_storm(store: Store) -> None:
     assert store.shelf("pods").floor > 0, "old versions are forgotten"
 
@@ -282,6 +300,9 @@ BROUGHT_ABOUT: dict[str, Callable[[Store], None]] = {
     "reboot": reboot,
     "control-plane": control_plane,
     "no-reboot": no_reboot,
+    "stale-checkpoint": stale_checkpoint,
+    "killed-in-save": killed_in_save,
+    "slow-store": slow_store,
     "api-storm": api_storm,
 }
 

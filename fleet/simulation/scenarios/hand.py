@@ -55,6 +55,10 @@ class Hand:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         return await self._send("POST", path("pods", namespace, name, "eviction"), body)
 
+    async def ask_pod(self, method: str, namespace: str, name: str, port: int, page: str) -> Object:
+        """What the pod answers on one of its ports, through the API server."""
+        return await self._send(method, path("pods", namespace, f"{name}:{port}", f"proxy/{page}"))
+
     async def _send(self, method: str, where: str, body: Object | None = None, kind: str = JSON) -> Object:
         headers = {
             "host": next(iter(self._app.hosts), ""),

@@ -1,6 +1,6 @@
 """All scenarios, in the order in which they are shown. Owns nothing else."""
 
-from fleet.simulation.scenarios import budgets, gpus, maintenance, nodes, rollouts, storm
+from fleet.simulation.scenarios import budgets, checkpoints, gpus, maintenance, nodes, rollouts, storm
 from fleet.simulation.scenarios.stage import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -9,5 +9,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     *nodes.STORIES,
     *gpus.STORIES,
     *maintenance.STORIES,
+    *checkpoints.STORIES,
     *storm.STORIES,
 )
