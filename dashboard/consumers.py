@@ -44,6 +44,7 @@ class Wanted(Struct, forbid_unknown_fields=True):
 
     screen: Screen
     node: Annotated[str, Meta(max_length=253)] = ""
+    workload: Annotated[str, Meta(max_length=520)] = ""  # "Kind/namespace/name"
 
 
 class Hello(Struct, forbid_unknown_fields=True):
@@ -137,7 +138,7 @@ async def _serve(found: Welcome | Farewell, receive: Receive, send: Send) -> Non
     if not names and not every:
         await _part(send, Farewell.UNKNOWN_CLUSTER)
         return
-    view = View(hello.view.screen, hello.view.node)
+    view = View(hello.view.screen, hello.view.node, hello.view.workload)
     await _follow([Socket(replace(found.watcher, cluster=name), view) for name in names], receive, send)
 
 

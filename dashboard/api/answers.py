@@ -27,6 +27,7 @@ from fleet.domain.picture import (
     ProductRow,
     WorkloadRow,
 )
+from fleet.domain.rollout_picture import RolloutRow
 from fleet.domain.saving import Fit, Saving
 from fleet.domain.spans import Sample
 from fleet.domain.verdicts import Transition
@@ -62,6 +63,7 @@ class SnapshotAnswer(Head, frozen=True):
     labels: dict[str, LabelsRow]
     events: dict[str, EventRow]
     gpus: dict[str, GpuRow]
+    rollouts: dict[str, RolloutRow]
 
 
 class Page(Head, frozen=True):

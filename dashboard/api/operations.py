@@ -19,7 +19,7 @@ from dashboard import access, clusters, errors
 from dashboard.api import actions, answers, cadence, gpus, reference, stream
 from dashboard.api.answers import Refused, described, head, page, published
 from dashboard.api.parameters import Cluster, Part
-from fleet.domain.changes import waits
+from fleet.domain.changes import Screen, View, waits
 from fleet.domain.occurrences import newest
 from fleet.domain.picture import FleetRow, LabelsRow, NodeRow, PodRow, Snapshot, WorkloadRow
 from fleet.live import Loss, PictureError, Published
@@ -203,9 +203,12 @@ def events(
     cluster: Cluster = "",
     view: Annotated[str, Query(pattern=stream.VIEWS, description="Which tables to follow")] = "everything",
     node: Annotated[str, Query(max_length=253, description="For the view of one node")] = "",
+    workload: Annotated[
+        str, Query(max_length=520, description="Kind/namespace/name, for the view of one rollout")
+    ] = "",
 ) -> HttpResponseBase:
     """Server-Sent Events: `snapshot` with all rows of the view, then a `delta` for each change; a `pulse` at least every 2 s."""
-    return stream.follow(request, answers.chosen(request, cluster), view, node)
+    return stream.follow(request, answers.chosen(request, cluster), View(Screen(view), node, workload))
 
 
 @api.get("/docs", url_name="docs", include_in_schema=False)

@@ -33,7 +33,7 @@ class Start(msgspec.Struct):
     v: tuple[int, int]
 
 
-def follow(request: HttpRequest, cluster: str, view: str, node: str) -> StreamingHttpResponse:
+def follow(request: HttpRequest, cluster: str, view: View) -> StreamingHttpResponse:
     """The stream of one view. After a `Last-Event-ID` that is still the newest nothing is repeated. Raises Refused."""
     user = request.user
     if not isinstance(user, User) or _open[user.pk] >= MOST_EACH or _open.total() >= MOST:
@@ -41,7 +41,7 @@ def follow(request: HttpRequest, cluster: str, view: str, node: str) -> Streamin
         raise Refused(HTTPStatus.TOO_MANY_REQUESTS, f"At most {MOST_EACH} streams of one account at a time.", wait)
     token = access.token_of(request)
     watcher = Watcher(cluster, token=token.pk) if token else Watcher(cluster, session=request.session.session_key or "")
-    socket = Socket(watcher, View(Screen(view), node), version(request.headers.get("Last-Event-ID", "")))
+    socket = Socket(watcher, view, version(request.headers.get("Last-Event-ID", "")))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(_events(socket, user.pk), content_type="text/event-stream", headers=headers)
 

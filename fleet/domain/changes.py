@@ -53,24 +53,29 @@ class Screen(StrEnum):
     NODE = "node"
     WORKLOADS = "workloads"
     WAITING = "waiting"
+    ROLLOUTS = "rollouts"
+    ROLLOUT = "rollout"  # of one workload
     WALL = "wall"
     CLUSTERS = "clusters"  # the totals of every cluster, each with a version of its own
     EVERYTHING = "everything"  # what programs follow
 
 
 class View(Struct, frozen=True):
-    """What one page shows; `node` for the screen of one node."""
+    """What one page shows; `node` for the screen of one node, `workload` (a key of the table) for that of one rollout."""
 
     screen: Screen
     node: str = ""
+    workload: str = ""
 
 
-# The tables of each screen that come whole; a node's screen has parts of tables only.
+# The tables of each screen that come whole; the screens of one node and of one rollout have parts of tables only.
 WHOLE: Mapping[Screen, tuple[str, ...]] = {
     Screen.FLEET: ("fleet", "products", "nodes", "attention"),
     Screen.NODE: (),
     Screen.WORKLOADS: ("fleet", "workloads", "attention"),
     Screen.WAITING: ("fleet", "products", "nodes"),  # and the pods that want GPUs and have no node
+    Screen.ROLLOUTS: ("fleet", "workloads", "rollouts"),
+    Screen.ROLLOUT: ("fleet",),  # and what is about its workload
     Screen.WALL: ("fleet", "products", "nodes", "attention"),  # without the names of people
     Screen.CLUSTERS: ("fleet", "attention"),
     Screen.EVERYTHING: tuple(TABLES),
@@ -105,6 +110,8 @@ def rows(snapshot: Snapshot, view: View) -> dict[str, dict[str, Row]]:
     found: dict[str, dict[str, Row]] = {name: dict(getattr(snapshot, name)) for name in WHOLE[view.screen]}
     if view.screen is Screen.WAITING:
         found["pods"] = {key: pod for key, pod in snapshot.pods.items() if waits(pod)}
+    if view.screen is Screen.ROLLOUT:
+        found |= _rollout_rows(snapshot, view.workload)
     if view.screen is Screen.WALL:
         return {name: {key: nameless(row) for key, row in table.items()} for name, table in found.items()}
     return found
@@ -121,6 +128,8 @@ def filtered(delta: Delta, view: View, old: Snapshot, new: Snapshot) -> Delta | 
         tables = {name: found for name, found in delta.tables.items() if name in WHOLE[view.screen]}
     if view.screen is Screen.WAITING:
         tables["pods"] = _waiting_part(_touched(delta, "pods"), old.pods, new.pods)
+    if view.screen is Screen.ROLLOUT:
+        tables |= _rollout_tables(delta, view.workload, old, new)
     if view.screen is Screen.WALL:
         tables = {name: _nameless_delta(found) for name, found in tables.items()}
     tables = {name: part for name, part in tables.items() if part.groups or part.gone}
@@ -243,6 +252,34 @@ def _waiting_part(keys: Collection[str], old: Mapping[str, PodRow], new: Mapping
     before = {key for key in keys if key in old and waits(old[key])}
     after = {key for key in keys if key in new and waits(new[key])}
     return _part(keys, old, new, before, after)
+
+
+def _rollout_rows(snapshot: Snapshot, workload: str) -> dict[str, dict[str, Row]]:
+    return {
+        "pods": {key: pod for key, pod in snapshot.pods.items() if pod.workload == workload},
+        "workloads": {key: row for key, row in snapshot.workloads.items() if key == workload},
+        "rollouts": {key: row for key, row in snapshot.rollouts.items() if key == workload},
+        "attention": {key: row for key, row in snapshot.attention.items() if row.subject == workload},
+    }
+
+
+def _rollout_tables(delta: Delta, workload: str, old: Snapshot, new: Snapshot) -> dict[str, TableDelta]:
+    pods, concerns = _touched(delta, "pods"), _touched(delta, "attention")
+
+    def its_pods(table: Mapping[str, PodRow]) -> set[str]:
+        return {key for key in pods if key in table and table[key].workload == workload}
+
+    def its_concerns(table: Mapping[str, AttentionRow]) -> set[str]:
+        return {key for key in concerns if key in table and table[key].subject == workload}
+
+    return {
+        "pods": _part(pods, old.pods, new.pods, its_pods(old.pods), its_pods(new.pods)),
+        "workloads": _part(_touched(delta, "workloads"), old.workloads, new.workloads, {workload}, {workload}),
+        "rollouts": _part(_touched(delta, "rollouts"), old.rollouts, new.rollouts, {workload}, {workload}),
+        "attention": _part(
+            concerns, old.attention, new.attention, its_concerns(old.attention), its_concerns(new.attention)
+        ),
+    }
 
 
 def _node_rows(snapshot: Snapshot, node: str) -> dict[str, dict[str, Row]]:

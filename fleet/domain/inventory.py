@@ -8,13 +8,28 @@ Services and EndpointSlices are followed, but no row needs them yet, so they are
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar, cast
 
-from fleet.domain import attention, capacity, joining, machines, racks, totals, workloads
+from fleet.domain import attention, capacity, dependence, joining, racks, totals, workloads
 from fleet.domain.budgets import selecting
 from fleet.domain.cluster_events import Occurrence
-from fleet.domain.kube import RESOURCES, Budget, Changed, Deleted, Event, Kind, Listed, Node, Object, Pod, ReplicaSet
+from fleet.domain.kube import (
+    RESOURCES,
+    Budget,
+    Changed,
+    DaemonSet,
+    Deleted,
+    Deployment,
+    Event,
+    Kind,
+    Listed,
+    Node,
+    Object,
+    Pod,
+    ReplicaSet,
+    StatefulSet,
+)
 from fleet.domain.measured import Measured
 from fleet.domain.nodes import labels_row, node_row
 from fleet.domain.occurrences import Occurrences
@@ -31,7 +46,10 @@ from fleet.domain.picture import (
     Snapshot,
     WorkloadRow,
 )
-from fleet.domain.pods import is_ready, is_starting, pod_row
+from fleet.domain.pods import pod_row
+from fleet.domain.rollout_picture import RolloutRow
+from fleet.domain.rollout_rows import Surroundings, rollout_row
+from fleet.domain.rollouts import Verdict
 from fleet.domain.tables import Join, Table
 from fleet.domain.verdicts import NodeStanding
 
@@ -43,7 +61,6 @@ KEPT = {Kind.NODE, Kind.POD, Kind.BUDGET, *_WORKLOAD_KINDS.values()}
 
 
 T = TypeVar("T")
-HandedUp = tuple[Hashable, ...]
 
 
 class Inventory:
@@ -60,8 +77,9 @@ class Inventory:
         self._through = Join[str]()  # pods by every owner that their ownership depends on
         self._in_namespace = Join[str]()  # pods by namespace
         self._workloads_in = Join[str]()  # workloads by namespace
+        self._sets_of = Join[str]()  # ReplicaSets by Deployment
         self._budgets: defaultdict[str, dict[str, Budget]] = defaultdict(dict)  # by namespace, by name
-        self._handed_up: dict[str, HandedUp] = {}  # by pod
+        self._handed_up: dict[str, dependence.HandedUp] = {}  # by pod
         self._waiting: set[str] = set()  # pods that want GPUs and have no node
         self._claiming: set[str] = set()  # pods that use resource claims
         self._short: set[str] = set()  # workloads with fewer pods available than wanted
@@ -74,6 +92,7 @@ class Inventory:
         self._nodes = Table[NodeRow]()
         self._pods = Table[PodRow]()
         self._workloads = Table[WorkloadRow]()
+        self._rollouts = Table[RolloutRow]()
         self._attention = Table[AttentionRow]()
         self._labels = Table[LabelsRow]()
         self._occurrences = Occurrences()
@@ -112,9 +131,10 @@ class Inventory:
             return self._snapshot
         self._refresh_pods()
         self._refresh_nodes()
+        for pod in self._occurrences.refresh(self._node_of):
+            self._stale_workloads.update(row.workload for row in (self._pods.get(pod),) if row is not None)
         self._refresh_workloads()
         self._refresh_totals()
-        self._occurrences.refresh(self._node_of)
         found = Snapshot(
             fleet=self._fleet.frozen(),
             products=self._products.frozen(),
@@ -125,6 +145,7 @@ class Inventory:
             labels=self._labels.frozen(),
             events=self._occurrences.rows.frozen(),
             gpus=self.gpus.table.frozen(),
+            rollouts=self._rollouts.frozen(),
         )
         if any(getattr(found, name) is not getattr(self._snapshot, name) for name in found.__struct_fields__):
             self._snapshot = found
@@ -189,11 +210,21 @@ class Inventory:
         if old is None or new is None or old.spec.selector != new.spec.selector:
             self._stale_pods.update(self._in_namespace.members(namespace))
             self._stale_workloads.update(self._workloads_in.members(namespace))
+        self._stale_workloads.update(key for key in self._workloads_in.members(namespace) if self._waits_for_hands(key))
+
+    def _waits_for_hands(self, key: str) -> bool:
+        """Whether pods of a workload are replaced when somebody has them go, which a budget may hold up."""
+        row = self._rollouts.get(key)
+        return row is not None and row.verdict == Verdict.MANUAL
 
     def _touch_owner(self, key: str, old: Object | None, new: Object | None) -> None:
         """Pods below it change only with what they take from it: who it is, who owns it, its team."""
         self._stale_workloads.add(key)
-        if _handed_down(old) != _handed_down(new):
+        if isinstance(old, ReplicaSet) or isinstance(new, ReplicaSet):
+            self._stale_workloads.update(self._sets_of.of(key))
+            self._sets_of.put(key, dependence.deployments(new))
+            self._stale_workloads.update(self._sets_of.of(key))
+        if dependence.handed_down(old) != dependence.handed_down(new):
             self._stale_pods.update(self._through.members(key))
 
     # Rows
@@ -205,9 +236,9 @@ class Inventory:
             row = self._pod_row(key)
             self._pods.put(key, row)
             self._join_pod(key, row)
-            if _place(old) != _place(row):
+            if dependence.place(old) != dependence.place(row):
                 self._occurrences.pod_moved(key)
-            handed_up = _handed_up(self._pod(key), row)
+            handed_up = dependence.handed_up(self._pod(key), row)
             if handed_up != self._handed_up.get(key):
                 _set(self._handed_up, key, handed_up)
                 for changed in filter(None, (old, row)):
@@ -263,7 +294,19 @@ class Inventory:
             row = workloads.workload_row(key, found, pods, self._budgets[namespace].values()) if shown else None
             self._workloads.put(key, row)
             self._workloads_in.put(key, (namespace,) if row else ())
+            self._rollouts.put(key, self._rollout_row(key, found, pods) if row else None)
             _keep(self._short, key, row is not None and workloads.is_short(row))
+
+    def _rollout_row(self, key: str, found: Object | None, pods: list[tuple[Pod, PodRow]]) -> RolloutRow | None:
+        if not isinstance(found, Deployment | StatefulSet | DaemonSet):
+            return None
+        sets = (self._owner(one) for one in sorted(self._sets_of.members(key)))
+        around = Surroundings(
+            sets=[one for one in sets if isinstance(one, ReplicaSet)],
+            budgets=self._budgets[found.metadata.namespace].values(),
+            warnings=self._occurrences.warnings,
+        )
+        return rollout_row(found, pods, around)
 
     def _refresh_totals(self) -> None:
         waiting = [row for key in self._waiting if (row := self._pods.get(key)) is not None]
@@ -326,25 +369,6 @@ def _set(table: dict[str, T], key: str, value: T | None) -> None:
         table.pop(key, None)
     else:
         table[key] = value
-
-
-def _place(row: PodRow | None) -> tuple[str, str] | None:
-    return None if row is None else (row.node, row.uid)
-
-
-def _handed_up(pod: Pod | None, row: PodRow | None) -> HandedUp | None:
-    """What the node and the workload of a pod take from it; restart counts and status words, which change most, are not."""
-    if pod is None or row is None:
-        return None
-    state = (capacity.finished(pod), is_ready(pod), is_starting(row))
-    return row.node, row.workload, row.owner_name, row.resources, row.team, row.budgets, state
-
-
-def _handed_down(owner: Object | None) -> object:
-    """What pods take from an object above them: its identity, its own controller, its team."""
-    if owner is None:
-        return None
-    return owner.metadata.uid, owner.controller, machines.first(owner.metadata.labels, machines.TEAM)
 
 
 def _is_top(found: Object) -> bool:

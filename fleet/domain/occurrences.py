@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleet.domain.cluster_events import Occurrence
-from fleet.domain.picture import EventRow
+from fleet.domain.picture import EventRow, PodRow
 from fleet.domain.tables import Join, Table
 
 MOST = 20  # of one node
@@ -36,6 +36,8 @@ class Occurrences:
         self._stale: set[str] = set()
         self._of_pod = Join[str]()  # events by the pod that they wait for or follow
         self._on_node = Join[str]()  # events by node
+        self._warnings = Join[str]()  # what kubelets warn of, by pod
+        self._warned: set[str] = set()  # pods about which that has changed
         self._homeless: dict[str, None] = {}  # in the order in which they came
 
     @property
@@ -66,21 +68,37 @@ class Occurrences:
         """A pod of that key came, went, or got its node."""
         self._stale.update(self._of_pod.members(pod))
 
-    def refresh(self, node_of: NodeOf) -> None:
+    def warnings(self, pod: PodRow) -> list[EventRow]:
+        """What kubelets warn of this very pod, the newest first; a namesake before it is another."""
+        keys = self._warnings.members(f"{pod.namespace}/{pod.name}")
+        found = {key: self._kept[key].row for key in keys if self._kept[key].uid in {"", pod.uid}}
+        return [found[key] for key in newest(found)]
+
+    def refresh(self, node_of: NodeOf) -> set[str]:
+        """Rows of what came, went or moved. Returns the keys of pods about which there are other warnings than before."""
         stale, self._stale = self._stale, set()
         nodes: set[str] = set()
+        self._warned = set()
         for key in sorted(stale):
             kept = self._kept.get(key)
             node = (kept.row.node or node_of(kept.pod, kept.uid)) if kept else ""
             nodes.add(node)
             self._on_node.put(key, (node,) if node else ())
-            self.rows.put(key, replace(kept.row, node=node) if kept and node else None)
+            self._put_row(key, replace(kept.row, node=node) if kept and node else None)
             self._homeless.pop(key, None)
             if kept and not node:
                 self._homeless[key] = None
         for node in nodes - {""}:
             self._forget(self._older(node))
         self._forget(list(self._homeless)[: max(0, len(self._homeless) - MOST_HOMELESS)])
+        return self._warned
+
+    def _put_row(self, key: str, row: EventRow | None) -> None:
+        old = self.rows.get(key)
+        if self.rows.put(key, row):
+            about = [pod for pod in map(_warned_of, (old, row)) if pod]
+            self._warned.update(about)
+            self._warnings.put(key, tuple(about[-1:]) if row is not None else ())
 
     def _older(self, node: str) -> list[str]:
         """Events of a node beyond the newest; mostly none or one, so nothing is sorted."""
@@ -93,13 +111,18 @@ class Occurrences:
             self._homeless.pop(key, None)
             self._of_pod.put(key, ())
             self._on_node.put(key, ())
-            self.rows.put(key, None)
+            self._put_row(key, None)
 
 
 def newest(rows: Mapping[str, EventRow]) -> list[str]:
     """Keys in the order in which people read them; events without a time come last. Within a second the name decides, which ends
     with the nanosecond of the first time."""
     return sorted(sorted(rows, reverse=True), key=lambda key: -(rows[key].last_at or 0.0))
+
+
+def _warned_of(row: EventRow | None) -> str:
+    """Key of the pod that an event warns of."""
+    return f"{row.namespace}/{row.name}" if row is not None and row.type == "Warning" and row.kind == "Pod" else ""
 
 
 def _kept(found: Occurrence) -> _Kept | None:

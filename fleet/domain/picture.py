@@ -2,7 +2,7 @@
 
 Owns the shape of every row that leaves the watch worker. A row holds only what somebody can see: times are absolute (`_at`,
 seconds since 1970 of the API server's objects), never ages, so an unchanged cluster makes an unchanged picture. What depends on
-history (load times, ETA, stream trouble) is not in here.
+history (stream trouble) is not in here; load times and ETA come from the pods that there are.
 
 Three values everywhere: a number, `None` for unknown, and absence of the resource for not applicable.
 """
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from fleet.domain.gpus import Measure
+from fleet.domain.rollout_picture import RolloutRow
+from fleet.domain.rows import Row as Row  # noqa: PLC0414 - offered here too
 
 # One letter per cell of a node, so that a node's map is one short string and one change is one attribute.
 # Values are the `data-s` names of the visual language; digits 0-5 are busy with that many fifths of utilisation.
@@ -26,10 +28,6 @@ CELL_STATES: Mapping[str, str] = {
     "u": "unknown",
     **{str(u): "busy" for u in range(6)},
 }
-
-
-class Row(Struct, frozen=True, gc=False):
-    """Base of all rows. `gc=False`: they are trees, and a large fleet has hundreds of thousands of them."""
 
 
 class Resource(Row, frozen=True):
@@ -197,6 +195,9 @@ class PodRow(Row, frozen=True):
     created_at: float | None = None
     bound_at: float | None = None
     terminating_at: float | None = None  # deletionTimestamp: the end of its grace, in the future at first
+    stage: str = ""  # a `stages.Stage`
+    template: str = ""  # hash of the template that it was made from; "" its controller has no versions
+    ready_at: float | None = None  # since when it has been Ready; None while it is not
 
 
 class WorkloadRow(Row, frozen=True):
@@ -323,6 +324,7 @@ class Snapshot(Struct, frozen=True):
     labels: dict[str, LabelsRow] = {}
     events: dict[str, EventRow] = {}
     gpus: dict[str, GpuRow] = {}
+    rollouts: dict[str, RolloutRow] = {}
 
 
 TABLES: Mapping[str, type[Row]] = {
@@ -335,6 +337,7 @@ TABLES: Mapping[str, type[Row]] = {
     "labels": LabelsRow,
     "events": EventRow,
     "gpus": GpuRow,
+    "rollouts": RolloutRow,
 }
 
-EMPTY = Snapshot(fleet={}, products={}, nodes={}, pods={}, workloads={}, attention={}, labels={}, events={}, gpus={})
+EMPTY = Snapshot(**{name: {} for name in TABLES})

@@ -5,12 +5,14 @@ Owns how one pod reads. Must not know nodes or the other pods.
 
 from collections.abc import Mapping
 
-from fleet.domain import capacity, machines
+from fleet.domain import capacity, machines, stages
 from fleet.domain.objects import Condition, ContainerStatus, Pod, Terminated, seconds
 from fleet.domain.owners import Ownership
 from fleet.domain.picture import PodRow
 
 MIRROR = "kubernetes.io/config.mirror"
+# Labels by which controllers tell the versions of their template apart.
+DEPLOYMENT_HASH, CONTROLLER_HASH = "pod-template-hash", "controller-revision-hash"
 
 # Words of waiting that pass by themselves; every other waiting word is trouble.
 STARTING = frozenset({"ContainerCreating", "PodInitializing", "Pending"})
@@ -50,6 +52,9 @@ def pod_row(pod: Pod, owner: Ownership, requests: Mapping[str, int], budgets: tu
         created_at=seconds(meta.creation_timestamp),
         bound_at=seconds(scheduled.last_transition_time) if scheduled and bound else None,
         terminating_at=seconds(meta.deletion_timestamp),
+        stage=stages.stage(pod).value,
+        template=meta.labels.get(DEPLOYMENT_HASH) or meta.labels.get(CONTROLLER_HASH, ""),
+        ready_at=stages.ready_at(pod),
     )
 
 

@@ -161,6 +161,16 @@ class Step(StrEnum):
     NONE = ""
 
 
+class Remark(StrEnum):
+    """What is left of a rollout that kubectl calls done."""
+
+    UNREADY = "unready"  # new pods are not Ready: with minReadySeconds 0 one moment of Ready is enough
+    UNAVAILABLE = "unavailable"  # fewer are available than wanted, since minReadySeconds have not passed
+    TERMINATING = "terminating"  # old pods still stop, and hold their GPUs
+    ANSWERING = "answering"  # old pods may still answer requests
+    PARTITIONED = "partitioned"  # some keep the old version, as the partition says
+
+
 class Progress(Struct, frozen=True):
     """The answer of `kubectl rollout status`, as numbers."""
 

@@ -27,6 +27,9 @@ class Stage(StrEnum):
     ENDED = "ended"  # its containers are through: it holds nothing
 
 
+ON_ITS_WAY = frozenset({Stage.PULLING, Stage.STARTING, Stage.WARMING_UP})
+
+
 def stage(pod: Pod) -> Stage:
     if finished(pod):
         return Stage.ENDED

@@ -62,6 +62,9 @@ class Join(Generic[G]):
     def members(self, group: G) -> Collection[str]:
         return self.groups.get(group, ())
 
+    def of(self, member: str) -> tuple[G, ...]:
+        return self._of.get(member, ())
+
     def put(self, member: str, groups: tuple[G, ...]) -> None:
         """The groups of `member` are these and no others."""
         old = self._of.get(member, ())

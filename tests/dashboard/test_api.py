@@ -30,7 +30,18 @@ def test_nodes_come_sorted_by_name_with_their_age(client, writer):
 
 def test_a_snapshot_holds_every_table(client, writer):
     answer = client.get("/api/v1/snapshot").json()
-    assert {"fleet", "products", "nodes", "pods", "workloads", "attention", "labels", "events", "gpus"} < set(answer)
+    assert {
+        "fleet",
+        "products",
+        "nodes",
+        "pods",
+        "workloads",
+        "attention",
+        "labels",
+        "events",
+        "gpus",
+        "rollouts",
+    } < set(answer)
     assert answer["fleet"]["gpus"] == 192
     assert answer["nodes"]["node-07"]["cells"] == "ffffffff"
 

@@ -85,6 +85,7 @@ def test_a_snapshot_then_each_change(follow, writer):
         "labels",
         "events",
         "gpus",
+        "rollouts",
     }
     assert first["id"] == f"{writer.version.epoch}-1"
     writer.publish(nodes(25))

@@ -150,9 +150,17 @@ def controller(
     }
 
 
-def budget(name: str, selector: Mapping[str, Any] | None, namespace: str = "lab", **more: Any) -> dict[str, Any]:
+def budget(
+    name: str,
+    selector: Mapping[str, Any] | None,
+    namespace: str = "lab",
+    *,
+    status: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
     spec = {"minAvailable": 1} if selector is None else {"minAvailable": 1, "selector": dict(selector)}
-    return {"kind": "PodDisruptionBudget", "metadata": meta(name, namespace, **more), "spec": spec}
+    found = {"kind": "PodDisruptionBudget", "metadata": meta(name, namespace, **more), "spec": spec}
+    return {**found, "status": dict(status)} if status is not None else found
 
 
 def occurrence(

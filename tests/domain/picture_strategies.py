@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from fleet.domain.picture import TABLES, Row, Snapshot
 
-KEYS = ("lab/a", "lab/b", "node-01", "nœud")
+KEYS = ("lab/a", "lab/b", "node-01", "nœud", "Job/lab/t")
 SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
     str: st.sampled_from(["", "a", "node-01", "nœud", "Job/lab/t"]),
     int: st.integers(0, 3),

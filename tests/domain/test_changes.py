@@ -29,6 +29,7 @@ from tests.domain.picture_strategies import transitions
 
 FLEET = View(Screen.FLEET)
 NODE = View(Screen.NODE, "node-01")
+ROLLOUT = View(Screen.ROLLOUT, workload="Job/lab/t")
 
 
 def as_snapshot(tables: dict[str, dict[str, Any]]) -> Snapshot:
@@ -91,7 +92,9 @@ def test_nothing_is_sent_that_did_not_change(pair: tuple[Snapshot, Snapshot]) ->
 VIEWS = [View(screen) for screen in Screen if screen is not Screen.NODE]
 
 
-@given(transitions(), st.sampled_from([*VIEWS, NODE, View(Screen.NODE, "nœud"), View(Screen.NODE, "elsewhere")]))
+@given(
+    transitions(), st.sampled_from([*VIEWS, NODE, View(Screen.NODE, "nœud"), View(Screen.NODE, "elsewhere"), ROLLOUT])
+)
 def test_a_screen_sees_what_a_reload_would_show(pair: tuple[Snapshot, Snapshot], view: View) -> None:
     old, new = pair
     assert seen_through(changes.diff(old, new), view, old, new) == changes.rows(new, view)

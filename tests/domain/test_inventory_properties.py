@@ -32,6 +32,18 @@ OWNERS = st.sampled_from(
         owned_by("PyTorchJob", "llama"),
     ]
 )
+CRASHED = {"terminated": {"exitCode": 1, "message": "out of memory"}}
+STATUSES = st.sampled_from(
+    [
+        {},
+        {"conditions": []},
+        {
+            "conditions": [],
+            "containerStatuses": [{"name": "main", "restartCount": 2, "state": {"running": {}}, "lastState": CRASHED}],
+        },
+        {"conditions": [], "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "ErrImagePull"}}}]},
+    ]
+)
 PODS = st.builds(
     pod,
     st.sampled_from(["a", "b", "c"]),
@@ -39,7 +51,8 @@ PODS = st.builds(
     gpus=st.integers(0, 4),
     phase=st.sampled_from(["Running", "Running", "Pending", "Succeeded"]),
     ownerReferences=OWNERS,
-    labels=st.sampled_from([{}, {"app": "web"}, {"team": "nlp"}]),
+    status=STATUSES,
+    labels=st.sampled_from([{}, {"app": "web", "pod-template-hash": "1"}, {"team": "nlp", "pod-template-hash": "2"}]),
     deletionTimestamp=st.sampled_from([None, None, EPOCH]),
 )
 REPLICA_SETS = st.builds(
@@ -48,6 +61,7 @@ REPLICA_SETS = st.builds(
     st.just("web-1"),
     st.integers(0, 2),
     ownerReferences=st.sampled_from([[], owned_by("Deployment", "web"), owned_by("Rollout", "web")]),
+    annotations=st.sampled_from([{}, {"deployment.kubernetes.io/revision": "2"}]),
 )
 DEPLOYMENTS = st.builds(
     controller,
@@ -56,11 +70,13 @@ DEPLOYMENTS = st.builds(
     st.integers(0, 3),
     gpus=st.integers(0, 1),
     status=st.sampled_from([{}, {"replicas": 1, "availableReplicas": 1}]),
+    annotations=st.sampled_from([{}, {"deployment.kubernetes.io/revision": "2"}]),
 )
 STATEFUL_SETS = st.builds(
     controller,
     st.just("StatefulSet"),
     st.just("db"),
+    spec=st.sampled_from([{}, {"updateStrategy": {"type": "OnDelete"}}]),
     ownerReferences=st.sampled_from([[], owned_by("Deployment", "web")]),
 )
 BUDGETS = st.builds(
@@ -68,6 +84,7 @@ BUDGETS = st.builds(
     st.sampled_from(["b1", "b2"]),
     st.sampled_from([None, {}, {"matchLabels": {"app": "web"}}]),
     st.sampled_from(["lab", "x"]),
+    status=st.sampled_from([{}, {"disruptionsAllowed": 1}]),
 )
 OCCURRENCES = st.builds(
     occurrence,
@@ -75,6 +92,8 @@ OCCURRENCES = st.builds(
     st.sampled_from(["e1", "e2", "e3"]),
     host=st.sampled_from(["", "", "n1"]),
     count=st.integers(1, 2),
+    type=st.sampled_from(["Normal", "Warning"]),
+    reason=st.sampled_from(["Unhealthy", "FailedMount"]),
 )
 OBJECTS = st.one_of(PODS, PODS, NODES, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, BUDGETS, OCCURRENCES)
 
@@ -127,7 +146,7 @@ def check_delta(old: Snapshot, new: Snapshot) -> None:
     if delta is None:
         return
     assert changes.apply(old, delta) == new
-    for view in (View(Screen.FLEET), View(Screen.NODE, "n1")):
+    for view in (View(Screen.FLEET), View(Screen.NODE, "n1"), View(Screen.ROLLOUT, workload="Deployment/lab/web")):
         part = changes.filtered(delta, view, old, new)
         before = EMPTY_VIEW | changes.rows(old, view)
         after = changes.apply(Snapshot(**before), part) if part else Snapshot(**before)

@@ -204,6 +204,8 @@ def test_a_pod_in_full() -> None:
         claims=1,
         created_at=EPOCH_AT,
         bound_at=EPOCH_AT,
+        stage="ready",
+        ready_at=EPOCH_AT,
     )
 
 
