@@ -4,7 +4,7 @@ Owns who has been asked and what came of it. A workload is written down as asked
 for its checkpoint instead of asking twice. Nothing is evicted here: without the checkpoint the action ends, and nobody has gone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -49,6 +49,9 @@ class Mark(Struct, frozen=True):
 
 def save(work: Work) -> Outcome:
     """One look at every workload of the plan, and the request to those that were not asked yet."""
+    saves = plan_of(work.action).saves
+    if failed := _in_vain(work, saves):
+        return failed
     node = work.node()
     if node is None:
         return GONE
@@ -56,13 +59,22 @@ def save(work: Work) -> Outcome:
         return Failed("uncordoned", {"by": "somebody else"})
     if stopped := frozen(work, node):
         return stopped
-    saves = plan_of(work.action).saves
     for one in saves:
         if work.late or work.told_to_stop():
             break
         if (failed := _go_on(work, one)) is not None:
             return failed
     return _outcome(work, [one.workload for one in saves])
+
+
+def _in_vain(work: Work, saves: Iterable[Save]) -> Failed | None:
+    """What is known already, also when the node was opened again since: somebody has refused, or it is too late."""
+    for one in saves:
+        told = _told(work, one.workload)
+        if told["state"] == State.REFUSED:
+            return Failed("save-refused", {"workload": one.workload, "message": told.get("message", "")})
+    outcome = _outcome(work, [one.workload for one in saves])
+    return outcome if isinstance(outcome, Failed) else None
 
 
 def _outcome(work: Work, workloads: list[str]) -> Outcome:
@@ -101,8 +113,6 @@ def _go_on(work: Work, one: Save) -> Failed | None:
             return _ask(work, one)
         case State.ASKED:
             _see(work, one, told)
-        case State.REFUSED:
-            return _refused(one, told)
     return None
 
 
@@ -151,11 +161,7 @@ def _unanswered(work: Work, one: Save, error: PortError) -> Failed | None:
     if error.status in {BUSY, GATEWAY_TIMEOUT} or (error.status is None and error.retryable):
         return None
     _write(work, one.workload, entry="refused-to-save", state=State.REFUSED, message=str(error)[:300])
-    return _refused(one, _told(work, one.workload))
-
-
-def _refused(one: Save, told: Mapping[str, Any]) -> Failed:
-    return Failed("save-refused", {"workload": one.workload, "message": told.get("message", "")})
+    return _in_vain(work, (one,))
 
 
 def _see(work: Work, one: Save, told: Mapping[str, Any]) -> None:

@@ -29,8 +29,8 @@ def sweep() -> None:
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def run_action(pk: int) -> None:
-    """One pass over one action, and the next one if it is due soon; later ones are the sweep's. An action of a cluster that is not
-    configured any more ends here: nobody will ever be able to go on with it."""
+    """One pass over one action, and the next one if it is due soon; later ones are the sweep's. An action of a cluster that is
+    not configured any more ends here: nobody can go on with it."""
     cluster = Action.objects.values_list("cluster", flat=True).get(pk=pk)
     try:
         site = wiring.site(cluster)

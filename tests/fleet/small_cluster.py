@@ -5,8 +5,10 @@ It remembers which evictions it accepted. Controllers replace what goes; time pa
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,11 +16,12 @@ import msgspec
 from fleet.domain import draining, objects
 from fleet.domain.budgets import Scale, allowance, selects
 from fleet.domain.draining import Cause, Reply
-from fleet.domain.facts import Permission, Right
+from fleet.domain.facts import CHECKPOINT, TRAINS, Permission, Right
 from fleet.domain.objects import Budget, Deployment, Node, Object, Service
 from fleet.domain.specs import Claim, FullPod, Storage
+from fleet.domain.training import HOOK, Signal
 from fleet.ports import PortError
-from tests.domain import cluster
+from tests.domain import checkpoint_makers, cluster
 
 BOOT = "nvidia.com/cuda.driver-version.full"
 
@@ -29,7 +32,8 @@ class Killed(BaseException):
 
 @dataclasses.dataclass
 class SmallCluster:
-    """`fleet.ports.Changer`. Workloads have two pods each, `budgeted` ones a budget that spares one."""
+    """`fleet.ports.Changer`. Workloads have two pods each and a budget that spares one. `trainers` among them save to `shelf`,
+    the claim "ckpt", when they are asked, and are done with it after `save_s`; a negative `save_s`: they never are."""
 
     now: float
     nodes: dict[str, Node] = dataclasses.field(default_factory=dict)
@@ -40,15 +44,24 @@ class SmallCluster:
     kill_before: int = -1  # requests from now until the process dies, before or after the server has heard it
     kill_after: int = -1
     away: bool = False
+    trainers: frozenset[str] = frozenset()
+    shelf: Path = Path()
+    save_s: float = 8.0
+    asked: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # pod and how, in the order of asking
+    saving: dict[str, float] = dataclasses.field(default_factory=dict)  # until when, by workload
+    refuses: PortError | None = None  # what asking to save is answered with
+    hook: str = "http:8080/save"
     numbers: Any = dataclasses.field(default_factory=lambda: itertools.count(1))
 
     @classmethod
-    def made(cls, now: float, workloads: Sequence[str], nodes: int = 3) -> "SmallCluster":
-        found = cls(now)
+    def made(
+        cls, now: float, workloads: Sequence[str], nodes: int = 3, trainers: Sequence[str] = (), **more: Any
+    ) -> "SmallCluster":
+        found = cls(now, trainers=frozenset(trainers), **more)
         for n in range(nodes):
             node = msgspec.convert(cluster.node(f"node-{n}", 8, labels={**cluster.LABELS, "rack": str(n)}), Node)
             found.nodes[node.metadata.name] = found.versioned(node)
-        for name in workloads:
+        for name in (*workloads, *trainers):
             for n in range(2):
                 found.start(name, f"node-{n}")
             made = cluster.budget(name, {"matchLabels": {"app": name}})
@@ -64,14 +77,40 @@ class SmallCluster:
 
     def start(self, workload: str, node: str, warm_up_s: float = 0.0) -> None:
         uid = f"{workload}-{next(self.numbers)}"
-        made = cluster.pod(
-            uid, node, 1, uid=uid, labels={"app": workload}, ownerReferences=cluster.owned_by("Deployment", workload)
-        )
+        more = self._training(workload) if workload in self.trainers else {}
+        owner = cluster.owned_by("Deployment", workload)
+        made = cluster.pod(uid, node, 1, uid=uid, labels={"app": workload}, ownerReferences=owner, **more)
         self.pods[uid] = msgspec.convert(made, FullPod)
         self.ready_at[uid] = self.now + warm_up_s
 
+    def _training(self, workload: str) -> dict[str, Any]:
+        """What makes a pod train: where it saves, and how it is asked to."""
+        mounted = {**cluster.container(1), "volumeMounts": [{"name": "ckpt", "mountPath": "/ckpt"}]}
+        volume = {"name": "ckpt", "persistentVolumeClaim": {"claimName": "ckpt"}}
+        notes = {TRAINS: "training", CHECKPOINT: f"/ckpt/{workload}", HOOK: self.hook}
+        return {"annotations": notes, "spec": {"containers": [mounted], "volumes": [volume]}}
+
+    def step(self) -> int:
+        """Where every trainer is: one step in ten seconds."""
+        return int(self.now) // 10 % 1_000_000
+
+    def save(self, workload: str) -> None:
+        """A complete checkpoint, now."""
+        folder = self.shelf / workload
+        folder.mkdir(parents=True, exist_ok=True)
+        name = folder / f"step_{self.step()}.pt"
+        name.write_bytes(checkpoint_makers.archive({**checkpoint_makers.FULL, "global_step": self.step()}))
+        os.utime(name, (self.now, self.now))
+
+    def _finish_saves(self) -> None:
+        for workload, until in list(self.saving.items()):
+            if until <= self.now:
+                del self.saving[workload]
+                self.save(workload)
+
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
+        self._finish_saves()
         for uid, pod in list(self.pods.items()):
             ends_at = objects.seconds(pod.metadata.deletion_timestamp)
             if ends_at is not None and ends_at <= self.now:
@@ -183,10 +222,11 @@ class SmallCluster:
         )
 
     def read_claims(self) -> tuple[Claim, ...]:
-        return ()
+        spec = {"accessModes": ["ReadWriteMany"], "volumeName": "pv-ckpt"}
+        return (msgspec.convert({"metadata": cluster.meta("ckpt", "lab"), "spec": spec}, Claim),)
 
     def read_storage(self) -> tuple[Storage, ...]:
-        return ()
+        return (msgspec.convert({"metadata": cluster.meta("pv-ckpt")}, Storage),)
 
     def may(self, rights: Sequence[Right]) -> tuple[Permission, ...]:
         self._heard()
@@ -238,3 +278,19 @@ class SmallCluster:
 
     def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
         raise PortError("it serves nothing", retryable=False, status=404)
+
+    def post_to_pod(self, namespace: str, name: str, port: int, path: str) -> None:
+        self._ask(name, f"http:{port}{path}")
+
+    def signal_pod(self, namespace: str, name: str, container: str, signal: Signal) -> None:
+        self._ask(name, f"signal:{signal}:{container}")
+
+    def _ask(self, name: str, how: str) -> None:
+        self._heard()
+        self._may_die(before=True)
+        if self.refuses is not None:
+            raise self.refuses
+        self.asked.append((name, how))
+        if self.save_s >= 0:
+            self.saving.setdefault(self.pods[name].metadata.labels["app"], self.now + self.save_s)
+        self._may_die(before=False)

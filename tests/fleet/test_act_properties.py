@@ -1,6 +1,8 @@
 """What may never happen, whatever comes in which order: people, crashes, a server that is away, and somebody else's hands."""
 
 import itertools
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fleet import act
 from fleet.act import Actor, Refused, audit, running
+from fleet.domain.actions import CORDONED
 from fleet.domain.picture import Snapshot
-from fleet.domain.plans import ENDED, ActionState, LaneState
+from fleet.domain.plans import ENDED, ActionState, LaneState, StepKind, StepState
 from fleet.domain.policies import Deadlines, Limits, Policy
-from fleet.models import Action
+from fleet.models import Action, AuditEntry
 from tests.fleet import pictures
-from tests.fleet.shelves import NoStores
+from tests.fleet.shelves import OneStore
 from tests.fleet.small_cluster import Killed, SmallCluster
 
 pytestmark = [pytest.mark.django_db, pytest.mark.db, pytest.mark.timeout(400)]
@@ -43,17 +46,18 @@ class Clockwork:
         return False
 
 
-class Site(NoStores):
+class Site(OneStore):
     """The cluster as an action gets it."""
 
     name = "lab"
     actions = True
     policy = Policy(
         limits=Limits(nodes=9, nodes_per_pool=9, nodes_per_zone=9, nodes_per_rack=9, unusable_share=0.9),
-        deadlines=Deadlines(drain_s=120, reboot_s=300, verify_s=60, prove_s=120),
+        deadlines=Deadlines(drain_s=120, reboot_s=300, verify_s=60, prove_s=120, save_s=60),
     )
 
     def __init__(self, changer: SmallCluster) -> None:
+        super().__init__(changer.shelf)
         self.changer = changer
 
     def snapshot(self) -> Snapshot:
@@ -66,11 +70,14 @@ class Maintenance(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.savepoint = transaction.savepoint()
+        self.shelf = tempfile.TemporaryDirectory()
         self.dead = itertools.count(1)
 
     @initialize(workloads=st.integers(1, 3))
     def begin(self, workloads: int) -> None:
-        self.cluster = SmallCluster.made(START, [f"web{n}" for n in range(workloads)], nodes=4)
+        names, shelf = [f"web{n}" for n in range(workloads)], Path(self.shelf.name)
+        self.cluster = SmallCluster.made(START, names, nodes=4, trainers=["llm"], shelf=shelf)
+        self.cluster.save("llm")
         self.site, self.stopping = Site(self.cluster), Clockwork(self.cluster)
 
     def teardown(self) -> None:
@@ -81,6 +88,7 @@ class Maintenance(RuleBasedStateMachine):
                 self.everything_ends()
         finally:
             transaction.savepoint_rollback(self.savepoint)
+            self.shelf.cleanup()
 
     def now(self) -> float:
         return self.cluster.now
@@ -90,11 +98,12 @@ class Maintenance(RuleBasedStateMachine):
 
     # People
 
-    @rule(kind=KINDS, node=NODES)
-    def order(self, kind: str, node: str) -> None:
+    @rule(kind=KINDS, node=NODES, save=st.booleans())
+    def order(self, kind: str, node: str, save: bool) -> None:
         """Propose and confirm at once, and let it begin."""
+        first = save and kind in {"drain", "maintain"}
         try:
-            action = act.propose(self.site, kind, node, "because", OLGA, self.now)
+            action = act.propose(self.site, kind, node, "because", OLGA, self.now, dict([SAVE_FIRST]) if first else None)
             act.confirm(self.site, action, action.digest, node, {}, OLGA, self.now)
         except Refused as refused:
             self.only(refused, "blocked", "changed", "cluster-away")
@@ -176,6 +185,13 @@ class Maintenance(RuleBasedStateMachine):
     def foreign_reboot(self, node: str) -> None:
         self.cluster.reboot(node)
 
+    @rule(save_s=st.sampled_from([-1.0, 0.5, 20.0]), save=st.booleans())
+    def trainers_change_their_pace(self, save_s: float, save: bool) -> None:
+        """How long a save takes from now on, if it comes to an end at all; and perhaps one as they do all the time."""
+        self.cluster.save_s = save_s
+        if save:
+            self.cluster.save("llm")
+
     # What never may be otherwise
 
     @invariant()
@@ -186,6 +202,18 @@ class Maintenance(RuleBasedStateMachine):
         assert len(accepted) == len(set(accepted))
         planned = {uid for action in Action.objects.exclude(confirmed_at=None) for uid in action.plan["pods"]}
         assert set(accepted) <= planned
+
+    @invariant()
+    def nobody_goes_before_what_was_promised_is_saved(self) -> None:
+        for action in Action.objects.filter(steps__kind=StepKind.SAVE):
+            saved = action.steps.get(kind=StepKind.SAVE).state == StepState.DONE
+            assert saved or not action.lanes.exclude(accepted_at=None).exists()
+
+    @invariant()
+    def each_workload_is_asked_once(self) -> None:
+        asked = AuditEntry.objects.filter(what="asked-to-save").count()
+        if hasattr(self, "cluster"):
+            assert len(self.cluster.asked) <= asked <= Action.objects.filter(steps__kind=StepKind.SAVE).count()
 
     @invariant()
     def the_chain_is_whole(self) -> None:
@@ -210,6 +238,9 @@ class Maintenance(RuleBasedStateMachine):
         for action in Action.objects.filter(state=ActionState.SUCCEEDED, kind__in=["drain", "maintain"]):
             assert not set(action.plan["pods"]) & set(self.cluster.pods)
             assert {lane.state for lane in action.lanes.all()} <= {LaneState.REPLACED}
+        for action in Action.objects.filter(state=ActionState.FAILED, outcome__step=StepKind.SAVE):
+            node = self.cluster.nodes[action.target]
+            assert not node.spec.unschedulable or node.metadata.annotations.get(CORDONED) != action.name
         self.the_chain_is_whole()
         self.nobody_is_evicted_twice_or_without_a_plan()
 

@@ -1,0 +1,321 @@
+"""Saving first: what a plan promises from real files, and that nobody has to go without the checkpoint that was asked for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from fleet import act
+from fleet.act import Actor, Refused, audit, running
+from fleet.domain.freshness import Report
+from fleet.domain.grants import CheckpointRules
+from fleet.domain.plans import ActionState, Outcome, StepKind, StepState
+from fleet.domain.policies import Deadlines, Limits, Policy
+from fleet.models import Action, AuditEntry
+from fleet.ports import PortError
+from tests.fleet import pictures
+from tests.fleet.shelves import OneStore
+from tests.fleet.small_cluster import Killed, SmallCluster
+from tests.fleet.test_running import LEASE_S, START, TARGET, Once, one_pass
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
+
+OLGA, ADA = Actor("olga", "operator"), Actor("ada", "approver")
+WORKLOAD = "Deployment/lab/llm"
+
+
+class Site(OneStore):
+    name, actions = "lab", True
+
+    def __init__(self, shelf: Path, **more: Any) -> None:
+        super().__init__(shelf)
+        self.changer: Any = SmallCluster.made(START, ["web"], nodes=4, trainers=["llm"], shelf=shelf, **more)
+        self.policy = Policy(
+            limits=Limits(nodes=9, nodes_per_pool=9, nodes_per_zone=9, nodes_per_rack=9, unusable_share=0.9),
+            deadlines=Deadlines(drain_s=120, reboot_s=300, verify_s=60, prove_s=120, save_s=60),
+        )
+
+    def snapshot(self) -> Any:
+        return pictures.read(self.changer.nodes, self.changer.now)
+
+    def now(self) -> float:
+        return float(self.changer.now)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Two checkpoints, the last one two hours old: more work than anybody may lose without asking."""
+    made = Site(tmp_path)
+    for _ in range(2):
+        made.changer.save("llm")
+        made.changer.pass_time(1000)
+    made.changer.pass_time(6200)
+    return made
+
+
+def planned(site: Site, *, save_first: bool = True, actor: Actor = OLGA) -> Action:
+    return act.propose(site, "drain", TARGET, "because", actor, site.now, dict([SAVE_FIRST]) if save_first else None)
+
+
+def confirmed(site: Site) -> Action:
+    action = planned(site)
+    return act.confirm(site, action, action.digest, TARGET, {}, OLGA, site.now)
+
+
+def ended(site: Site, action: Action) -> Action:
+    for _ in range(300):
+        one_pass(site, action)
+        if action.state in act.plans.ENDED:
+            return action
+        site.changer.pass_time(1.0)
+    pytest.fail(f"{[(s.kind, s.state, s.evidence) for s in action.steps.all()]}")
+
+
+def about(action: Action, guard: str = "checkpoint") -> list[tuple[Outcome, str, str]]:
+    return [(c.outcome, c.reason, c.remedy) for c in act.plan_of(action).checks if c.guard == guard]
+
+
+def step(action: Action, kind: StepKind = StepKind.SAVE) -> Any:
+    return action.steps.get(kind=kind)
+
+
+def open_again(site: Site) -> bool:
+    node = site.changer.nodes[TARGET]
+    return not node.spec.unschedulable and not any(
+        name.startswith("vigie.dev/cordon") for name in node.metadata.annotations
+    )
+
+
+# --- The loss -------------------------------------------------------------------------------------------------------------------
+def test_what_is_lost_is_read_from_the_store_at_the_moment_of_the_plan(site):
+    plan = act.plan_of(planned(site, save_first=False))
+    (pod,) = [pod for pod in plan.loss.pods if pod.training]
+    assert (pod.work_s, pod.steps) == (7200, 720)
+    assert (pod.saved_step, pod.reported, pod.hook) == (site.changer.step() - 720, False, "http:8080/save")
+    assert plan.loss.work_s == 7200
+    site.changer.save("llm")
+    plan = act.plan_of(planned(site, save_first=False))
+    assert plan.loss.work_s == 0
+
+
+def test_what_is_lost_is_unknown_without_a_grant(site):
+    site.stores = site.granting(None)
+    action = planned(site)
+    plan = act.plan_of(action)
+    assert plan.loss.work_s is None
+    assert about(action) == [(Outcome.BLOCK, "not-granted", "grant-store")]
+    assert StepKind.SAVE not in [one.kind for one in plan.steps], "nobody could tell whether it has saved"
+
+
+def test_a_report_lowers_no_loss_that_a_store_contradicts(site):
+    site.reports[WORKLOAD] = Report(at=site.now() - 5, step=10**6, received_at=site.now() - 5)
+    (pod,) = [pod for pod in act.plan_of(planned(site)).loss.pods if pod.training]
+    assert (pod.work_s, pod.reported) == (7200, False)
+
+
+def test_a_report_alone_is_shown_as_one_and_blocks(site):
+    site.stores = site.granting(None)
+    site.reports[WORKLOAD] = Report(at=site.now() - 5, step=10**6, received_at=site.now() - 5)
+    action = planned(site, save_first=False)
+    (pod,) = [pod for pod in act.plan_of(action).loss.pods if pod.training]
+    assert (pod.work_s, pod.reported) == (5, True)
+    (found,) = about(action)
+    assert found[0] is Outcome.BLOCK
+
+
+# --- The plan -------------------------------------------------------------------------------------------------------------------
+def test_a_plan_says_how_to_make_it_safe_and_then_is(site):
+    assert about(planned(site, save_first=False)) == [(Outcome.BLOCK, "age", "save-first")]
+    action = planned(site)
+    plan = act.plan_of(action)
+    assert about(action) == [(Outcome.PASS, "saved-first", "")]
+    assert [one.kind for one in plan.steps][:3] == [StepKind.CORDON, StepKind.SAVE, StepKind.DRAIN]
+    assert [(save.workload, save.hook) for save in plan.saves] == [(WORKLOAD, "http:8080/save")]
+    assert plan.kubectl[1].startswith("kubectl create --raw /api/v1/namespaces/lab/pods/llm-")
+
+
+def test_only_what_has_to_go_can_be_saved_first(site):
+    with pytest.raises(Refused) as refused:
+        act.propose(site, "cordon", TARGET, "because", OLGA, site.now, dict([SAVE_FIRST]))
+    assert refused.value.why == "no-option"
+
+
+@pytest.mark.parametrize(
+    ("hook", "exec_in", "remedy"),
+    [
+        ("signal:USR1:main", (), "allow-exec"),
+        ("signal:USR1:main", ("lab",), ""),
+        ("signal:KILL:main", ("lab",), "mend-hook"),
+        ("http:8080", (), "mend-hook"),
+        ("", (), "let-save"),
+    ],
+)
+def test_a_hook_that_cannot_be_used_leaves_the_block(tmp_path, hook, exec_in, remedy):
+    site = Site(tmp_path, hook=hook)
+    site.policy = replace(site.policy, checkpoints=CheckpointRules(exec=exec_in))
+    site.changer.save("llm")
+    site.changer.pass_time(7200)
+    expected = (Outcome.BLOCK, "age", remedy) if remedy else (Outcome.PASS, "saved-first", "")
+    assert about(planned(site)) == [expected]
+
+
+def test_whoever_is_asked_has_to_be_the_one_that_was_shown(site):
+    action = planned(site)
+    first = act.plan_of(action).saves[0].pod
+    pod = site.changer.pods[first]
+    notes = {**pod.metadata.annotations, "vigie.dev/checkpoint-hook": "http:8080/other"}
+    site.changer.pods[first] = replace(pod, metadata=replace(pod.metadata, annotations=notes))
+    with pytest.raises(Refused) as refused:
+        act.confirm(site, action, action.digest, TARGET, {}, OLGA, site.now)
+    assert refused.value.why == "changed"
+
+
+# --- The step -------------------------------------------------------------------------------------------------------------------
+def test_it_saves_and_only_then_pods_go(site):
+    action = ended(site, confirmed(site))
+    assert action.state == ActionState.SUCCEEDED
+    ((_, how),) = site.changer.asked
+    assert how == "http:8080/save"
+    saved = step(action).evidence["workloads"][WORKLOAD]
+    assert saved["state"] == "saved"
+    assert saved["saved_step"] > saved["before_step"]
+    assert min(lane.accepted_at for lane in action.lanes.all()) >= saved["saved_at"]
+    (entry,) = AuditEntry.objects.filter(what="asked-to-save")
+    assert (entry.facts["workload"], entry.facts["hook"]) == (WORKLOAD, "http:8080/save")
+    assert audit.verify().broken is None
+
+
+def test_a_signal_is_one_of_four_to_process_1(tmp_path):
+    site = Site(tmp_path, hook="signal:USR2:main")
+    site.policy = replace(site.policy, checkpoints=CheckpointRules(exec=("lab",)))
+    action = ended(site, confirmed(site))
+    assert action.state == ActionState.SUCCEEDED
+    assert [how for _, how in site.changer.asked] == ["signal:USR2:main"]
+
+
+def failed(site: Site, action: Action, why: str) -> None:
+    """It has ended so, nobody was asked to go, and the node is open again."""
+    assert (ended(site, action).state, action.outcome["why"]) == (ActionState.FAILED, why)
+    assert site.changer.accepted == []
+    assert (open_again(site), action.outcome.get("reopened")) == (True, True)
+
+
+def test_without_the_checkpoint_nobody_goes_and_the_node_is_open_again(site):
+    site.changer.save_s = -1.0
+    action = confirmed(site)
+    failed(site, action, "not-saved")
+    assert action.outcome["awaited"] == [WORKLOAD]
+    assert len(site.changer.asked) == 1
+
+
+def test_what_is_not_complete_is_not_saved(site):
+    site.changer.save_s = -1.0
+    action = confirmed(site)
+    one_pass(site, action)
+    (site.changer.shelf / "llm" / "step_999999.pt").write_bytes(bytes(5000))
+    failed(site, action, "not-saved")
+
+
+@pytest.mark.parametrize("status", [400, 404, 500, 503])
+def test_a_workload_that_says_no_ends_it(site, status):
+    site.changer.refuses = PortError("no", retryable=status >= 500, status=status)
+    action = confirmed(site)
+    failed(site, action, "save-refused")
+    assert action.outcome["workload"] == WORKLOAD
+
+
+def test_a_cluster_that_is_away_is_waited_for_before_the_node_is_opened(site):
+    site.changer.refuses = PortError("no", retryable=False, status=404)
+    action = confirmed(site)
+    changed = site.changer.change_node
+
+    def closed(node, *, unschedulable, annotations):
+        if unschedulable is False and site.now() < START + 9000:
+            raise PortError("away", retryable=True)
+        return changed(node, unschedulable=unschedulable, annotations=annotations)
+
+    site.changer.change_node = closed
+    for _ in range(20):
+        one_pass(site, action)
+        site.changer.pass_time(1.0)
+    assert action.state == ActionState.RUNNING
+    site.changer.change_node = changed
+    failed(site, action, "save-refused")
+
+
+def test_somebody_else_s_cordon_stays(site):
+    site.changer.cordon(TARGET, closed=True)
+    site.changer.save_s = -1.0
+    action = ended(site, confirmed(site))
+    assert action.state == ActionState.FAILED
+    assert site.changer.nodes[TARGET].spec.unschedulable
+    assert "reopened" not in action.outcome
+
+
+def test_no_answer_is_no_refusal(site):
+    """It may have been heard: what counts is whether the checkpoint comes."""
+    heard = site.changer.post_to_pod
+
+    def mute(*arguments):
+        heard(*arguments)
+        raise PortError("silent", retryable=True, reason="silent")
+
+    site.changer.post_to_pod = mute
+    assert ended(site, confirmed(site)).state == ActionState.SUCCEEDED
+    assert len(site.changer.asked) == 1
+
+
+def test_what_never_left_us_is_asked_again(site):
+    heard, tries = site.changer.post_to_pod, []
+
+    def late(*arguments):
+        tries.append(arguments)
+        if len(tries) < 3:
+            raise PortError("refused", retryable=True, reason="refused")
+        heard(*arguments)
+
+    site.changer.post_to_pod = late
+    assert ended(site, confirmed(site)).state == ActionState.SUCCEEDED
+    assert len(site.changer.asked) == 1
+
+
+def until_killed(site: Site, action: Action) -> None:
+    for _ in range(5):
+        running.run(site, action.pk, Once(site), site.now, LEASE_S)
+
+
+@pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
+def test_a_crash_around_the_request_asks_nobody_twice(site, moment):
+    action = confirmed(site)
+    setattr(site.changer, moment, 1)  # the cordon is the first request
+    with pytest.raises(Killed):
+        until_killed(site, action)
+    Action.objects.update(claimed_by="")
+    ended(site, action)
+    assert len(site.changer.asked) == (moment == "kill_after")
+    assert action.state == (ActionState.SUCCEEDED if moment == "kill_after" else ActionState.FAILED)
+    assert AuditEntry.objects.filter(what="asked-to-save").count() == 1
+
+
+def test_a_report_satisfies_only_where_policy_names_the_workload(site):
+    site.stores, site.changer.save_s = site.granting(None), -1.0
+    site.policy = replace(site.policy, checkpoints=CheckpointRules(reported=(WORKLOAD,)))
+    site.reports[WORKLOAD] = Report(at=site.now() - 7000, step=100, received_at=site.now() - 7000)
+    action = confirmed(site)
+    for _ in range(3):
+        one_pass(site, action)
+        site.changer.pass_time(1.0)
+    assert step(action).state == StepState.WAITING
+    site.reports[WORKLOAD] = Report(at=site.now() + 1, step=900, received_at=site.now() + 1)
+    assert ended(site, action).state == ActionState.SUCCEEDED
+
+
+def test_a_stop_while_it_is_awaited_evicts_nobody(site):
+    site.changer.save_s = -1.0
+    action = confirmed(site)
+    for _ in range(3):
+        one_pass(site, action)
+    act.stop(action, OLGA, site.now)
+    assert ended(site, action).state == ActionState.STOPPED
+    assert site.changer.accepted == []
