@@ -1,5 +1,6 @@
 """Rules of every test session: what a skip means, and what runs where."""
 
+import contextlib
 import os
 
 import pytest
@@ -26,8 +27,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 
 @pytest.fixture(scope="session", autouse=True)
 def _tables_can_be_emptied():
-    """Between two tests, tables that refuse DELETE are emptied too: their triggers go first and come back. (PostgreSQL truncates,
-    which triggers do not see.)"""
+    """Between two tests, tables that refuse to be emptied are emptied too: their triggers go first and come back."""
     from django.db.backends.sqlite3.base import DatabaseOperations  # the other way round they import each other
 
     plain = DatabaseOperations.sql_flush
@@ -38,6 +38,28 @@ def _tables_can_be_emptied():
             triggers = cursor.fetchall()
         dropped = [f'DROP TRIGGER "{name}"' for name, _ in triggers]
         return [*dropped, *plain(self, *arguments, **options), *(sql for _, sql in triggers)]
+
+    DatabaseOperations.sql_flush = sql_flush
+    with _postgres_can_be_emptied():
+        yield
+    DatabaseOperations.sql_flush = plain
+
+
+@contextlib.contextmanager
+def _postgres_can_be_emptied():
+    if not os.environ.get("DATABASE_URL", "").startswith("postgres"):
+        yield
+        return
+    from django.db.backends.postgresql.base import DatabaseOperations
+
+    plain = DatabaseOperations.sql_flush
+
+    def sql_flush(self, *arguments, **options):
+        with self.connection.cursor() as cursor:
+            cursor.execute("SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE tgname LIKE '%\\_no\\_truncate'")
+            kept = [f"{table} {{}} TRIGGER {name}" for table, name in cursor.fetchall()]
+        off, on = ([f"ALTER TABLE {one.format(word)}" for one in kept] for word in ("DISABLE", "ENABLE"))
+        return [*off, *plain(self, *arguments, **options), *on]
 
     DatabaseOperations.sql_flush = sql_flush
     yield

@@ -1,4 +1,4 @@
-"""Triggers that refuse UPDATE and DELETE on a table, in SQLite and PostgreSQL.
+"""Triggers that refuse UPDATE, DELETE and TRUNCATE on a table, in SQLite (which has no TRUNCATE) and PostgreSQL.
 
 Owns their SQL. The name begins with an underscore so that Django takes it for no migration.
 """
@@ -32,6 +32,30 @@ def release(table):
             schema_editor.execute(f"DROP TRIGGER {table}_no_{event.lower()}{on}", params=None)
         if postgres:
             schema_editor.execute(f"DROP FUNCTION {table}_append_only()", params=None)
+
+    return remove
+
+
+def keep(table):
+    """For RunPython, after `protect`: TRUNCATE passes by the triggers of rows."""
+
+    def install(_apps, schema_editor):
+        if schema_editor.connection.vendor == "postgresql":
+            schema_editor.execute(
+                f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} FOR EACH STATEMENT "
+                f"EXECUTE FUNCTION {table}_append_only()",
+                params=None,
+            )
+
+    return install
+
+
+def let_go(table):
+    """The way back."""
+
+    def remove(_apps, schema_editor):
+        if schema_editor.connection.vendor == "postgresql":
+            schema_editor.execute(f"DROP TRIGGER {table}_no_truncate ON {table}", params=None)
 
     return remove
 

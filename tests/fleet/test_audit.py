@@ -1,7 +1,7 @@
 """The audit chain: that it verifies on both databases whatever it holds, and that nothing in it can be changed unnoticed."""
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from fleet.act import audit
 from fleet.act.audit import Entry
@@ -96,3 +96,12 @@ def test_what_was_changed_is_named(sql, broken):
         entry(n=n)
     tampered(sql)
     assert audit.verify().broken == broken
+
+
+def test_nobody_empties_it():
+    """PostgreSQL can empty a table without looking at its rows; SQLite can only delete them."""
+    entry(n=1)
+    sql = "TRUNCATE vigie_audit_entry" if connection.vendor == "postgresql" else "DELETE FROM vigie_audit_entry"
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        connection.cursor().execute(sql)
+    assert AuditEntry.objects.count() == 1

@@ -66,6 +66,15 @@ def test_the_database_refuses_to_change_what_happened(statement):
     assert everything() == [transition()]
 
 
+def test_nor_to_forget_it():
+    record(transition())
+    table = "vigie_health_transition"
+    sql = f"TRUNCATE {table}" if connection.vendor == "postgresql" else f"DELETE FROM {table}"
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(sql)
+    assert everything() == [transition()]
+
+
 def test_neither_can_the_product():
     record(transition())
     row = HealthTransition.objects.get()

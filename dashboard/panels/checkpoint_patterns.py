@@ -1,0 +1,74 @@
+"""What needs a person about a workload's checkpoints, in sentences: titles and evidence of the attention list, and the help.
+
+Owns patterns only; see `words`.
+"""
+
+from typing import Final
+
+from django.utils.translation import gettext_noop as _
+
+from dashboard.panels.plurals import Patterns, ngettext
+
+OF_CHECKPOINTS: Final = (
+    "checkpoint-none",
+    "checkpoint-critical",
+    "checkpoint-corrupt",
+    "checkpoint-stale",
+    "checkpoint-unreadable",
+    "checkpoint-skew",
+    "checkpoint-not-granted",
+)
+TROUBLES: Final = ("denied", "gone", "changed", "outside", "too-many", "silent", "failed")
+
+CHECKPOINT_CONCERNS: Patterns = {
+    "attention.checkpoint-none": _("{name} has no complete checkpoint"),
+    "evidence.checkpoint-none": _("Nothing complete is in {place}: all of its work would be lost. {abandoned}"),
+    "evidence.checkpoint-abandoned": ngettext("{n} save was given up.", "{n} saves were given up."),
+    "attention.checkpoint-critical": _("{name} has stopped saving"),
+    "evidence.checkpoint-critical": _(
+        "{which}, {age} old, is the newest that is complete. It means to save every {target}."
+    ),
+    "attention.checkpoint-stale": _("A save of {name} is overdue"),
+    "evidence.checkpoint-stale": _(
+        "{which}, {age} old, is the newest that is complete. It means to save every {target}."
+    ),
+    "evidence.checkpoint-step": _("Step {step}"),
+    "evidence.checkpoint-no-step": _("A checkpoint without a step"),
+    "attention.checkpoint-corrupt": _("The newest checkpoint of {name} cannot be used"),
+    "evidence.checkpoint-corrupt": _("{which}: {what} ({file}). {older}"),
+    "checkpoint-state.corrupt": _("its contents contradict themselves"),
+    "checkpoint-state.inconsistent": _("its files are of two different saves"),
+    "evidence.checkpoint-older": _("Before it, step {step} is complete, {age} old."),
+    "evidence.checkpoint-older-no-step": _("The one before it is complete, {age} old."),
+    "evidence.checkpoint-nothing-older": _("No other one is complete."),
+    "attention.checkpoint-unreadable": _("The checkpoints of {name} cannot be read"),
+    "evidence.checkpoint-unreadable": _("{place}: {reason}."),
+    "checkpoint-trouble.denied": _("Vigie is refused"),
+    "checkpoint-trouble.gone": _("it is not there"),
+    "checkpoint-trouble.changed": _("it changes while it is read"),
+    "checkpoint-trouble.outside": _("it leads out of the store"),
+    "checkpoint-trouble.too-many": _("it holds too many files"),
+    "checkpoint-trouble.silent": _("the store does not answer in time"),
+    "checkpoint-trouble.failed": _("the store fails"),
+    "attention.checkpoint-skew": _("The newest checkpoint of {name} is dated in the future"),
+    "evidence.checkpoint-skew": _("{which} is {skew} ahead of Vigie’s clock, so nobody knows how old it is."),
+    "attention.checkpoint-not-granted": _("Vigie may not read the checkpoints of {name}"),
+    "evidence.checkpoint-not-granted": _("It saves to {place}, which no store of the policy covers."),
+    "help.concern.checkpoint-none": _(
+        "A workload trains, and nothing complete is where it saves: all its work would be lost."
+    ),
+    "help.concern.checkpoint-critical": _("The newest complete checkpoint is older than two intervals and a save."),
+    "help.concern.checkpoint-corrupt": _(
+        "What ought to be the newest checkpoint contradicts itself, or is of two saves."
+    ),
+    "help.concern.checkpoint-stale": _(
+        "The newest complete checkpoint is older than an interval, a save and some slack."
+    ),
+    "help.concern.checkpoint-unreadable": _(
+        "The policy lets Vigie read where a workload saves, and it cannot be read."
+    ),
+    "help.concern.checkpoint-skew": _(
+        "The newest checkpoint is dated more than 2 s in the future: its age is unknown."
+    ),
+    "help.concern.checkpoint-not-granted": _("A workload saves where the policy does not let Vigie look."),
+}
