@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from fleet.adapters.cluster_hooks import HookRequests
 from fleet.adapters.cluster_kubernetes import Reply
@@ -132,7 +133,12 @@ class KubernetesChanges(WorkloadChanges, HookRequests):
         )
         if reply.status == 401:
             raise refused(reply)
-        return _eviction(reply)
+        found = _eviction(reply)
+        if not any(cause.reason == "NamespaceTerminating" for cause in found.causes):
+            return found
+        pod = self.read_pod(namespace, name)  # with its namespace it may be going already, which the refusal does not tell
+        going = pod is not None and pod.metadata.uid == uid and pod.metadata.deletion_timestamp is not None
+        return replace(found, terminating=going)
 
     def get_from_pod(self, namespace: str, name: str, port: int, path: str) -> bytes:
         # Our HTTP client resolves dots, so that whoever annotates a pod would choose what we ask of the API server.

@@ -257,12 +257,12 @@ class _Walk:
                 return None
             case Permission.TWO_BUDGETS:
                 return Hold(uid, Course.NEVER, names, None)
-            case Permission.UNOBSERVED:
-                return Hold(uid, Course.WAITS, names, Standing.WAIT)
         key = mine[0].key
         found = self._allowances[key]
         if found.standing is Standing.UNKNOWN:
             return Hold(uid, Course.UNKNOWN, names, found.standing, self._gone[key])
+        if asked is Permission.UNOBSERVED and found.standing is not Standing.NEVER:
+            return Hold(uid, Course.WAITS, names, Standing.WAIT)
         # With every pod Ready the budget would spare this many; those that nothing replaces are spent for good.
         spare = found.expected - found.desired - self._stuck[key]
         never = found.standing is Standing.NEVER or spare <= 0

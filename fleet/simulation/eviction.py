@@ -7,7 +7,7 @@ is charged even when the deletion is then refused. Must not decide anything; evi
 import random
 from typing import Any
 
-from fleet.simulation import bodies, eviction_rules
+from fleet.simulation import bodies, eviction_rules, refusals
 from fleet.simulation.eviction_rules import Decision, Way
 from fleet.simulation.exchange import Reply, Request, Target, reply
 from fleet.simulation.refusals import ApiError, bad_request
@@ -35,8 +35,15 @@ class Evictions:
         """POST on pods/NAME/eviction; ApiError 400, 403, 404, 409, 422, 429, 500, 504."""
         eviction = _eviction(request, target)
         options = _delete_options(request, eviction)
+        self._admit(target)
         await self._evict(target, options, request.manager)
         return reply(ACCEPTED, 201)
+
+    def _admit(self, target: Target) -> None:
+        """An eviction is new content, of which a namespace that is being deleted takes none, not even for a pod that is gone."""
+        found = self.store.shelf("namespaces").records.get(target.namespace)
+        if found is not None and "deletionTimestamp" in found.object["metadata"]:
+            raise refusals.namespace_terminating(target.resource, target.name, target.namespace)
 
     async def _evict(self, target: Target, options: Object, manager: str) -> None:
         for last in (*[False] * (TRIES - 1), True):

@@ -190,6 +190,21 @@ def test_a_budget_whose_newest_version_is_not_observed() -> None:
     assert permission(pod("a"), [found], {"web": 5}) is Permission.UNOBSERVED
 
 
+def test_a_budget_that_cannot_be_counted_is_not_waited_for() -> None:
+    """Its controller never observes it (SyncFailed), and the server says for ever that it is still being processed."""
+    made = cluster.budget("web", {"matchLabels": {"app": "web"}}, generation=1)
+    found = cluster.decoded({**made, "status": {"conditions": FAILED}})
+    assert isinstance(found, kube.Budget)
+    one = pod("a")
+
+    def course(standing: Standing) -> Course:
+        return outlook([one], {one.metadata.uid: [found]}, {found.key: Allowance(0, 1, 0, 0, standing)}, ["a"]).course
+
+    assert course(Standing.NEVER) is Course.NEVER  # a Job under maxUnavailable
+    assert course(Standing.UNKNOWN) is Course.UNKNOWN
+    assert course(Standing.WAIT) is Course.WAITS
+
+
 # --- A whole drain -------------------------------------------------------------------------------------------------------------
 HOUSE = budget(minAvailable=2)
 
