@@ -1,0 +1,131 @@
+"""What a rollout's page shows beyond the row: pods, the line of time, and the ways out that the mock of the page tells of."""
+
+from typing import Any
+
+from fleet.domain.picture import Snapshot
+from fleet.domain.rollout_detail import Detail, Point, Side, What, detail
+from fleet.domain.ways_out import Remedy, Way
+from tests.domain.cluster import EPOCH, EPOCH_AT, GPU, budget, controller, node, owned_by, pod, snapshot
+from tests.domain.test_holdups import (
+    KEY,
+    ONE_MISSING,
+    SETS,
+    SURGE_ONE,
+    container,
+    deployment,
+    member,
+    waiting_for_gpus,
+    waits,
+)
+
+LATER = "2026-12-01T19:05:00Z"
+
+
+def told(shown: Snapshot) -> Detail:
+    found = detail(shown, KEY)
+    assert found is not None
+    return found
+
+
+def ways(*objects: dict[str, Any], main: dict[str, Any] | None = None) -> list[Way]:
+    (one,) = told(snapshot(*SETS, main or deployment(**SURGE_ONE), *objects)).holdups
+    return list(one.ways)
+
+
+def trainer(name: str, on: str, gpus: int, **more: Any) -> dict[str, Any]:
+    return pod(name, on, gpus, labels={"app": "train"}, ownerReferences=owned_by("StatefulSet", "train"), **more)
+
+
+TRAIN = controller("StatefulSet", "train", 2)
+OLD = (member("old-1", 1, "n1", 1), member("old-2", 1, "n1", 1), member("old-3", 1, "n2", 1))
+
+
+def test_a_cordoned_node_an_old_pod_or_another_pod_would_make_a_hole() -> None:
+    """Two GPUs instead of one: n1 has no free GPU and two old pods, n2 one free and one old, n3 one free and a trainer of one."""
+    nodes = (
+        node("n1", 2),
+        node("n2", 2),
+        node("n3", 2),
+        node("n4", 8, cordoned=True),
+        node("n5", 8, cordoned=True, taints=({"key": "broken", "effect": "NoSchedule"},)),
+        node("n6", 8, ready="Unknown"),
+    )
+    rule = budget("train", {"matchLabels": {"app": "train"}})
+    found = ways(
+        *nodes, *OLD, TRAIN, trainer("train-0", "n3", 1), rule, waiting_for_gpus("new-1"), waiting_for_gpus("new-2")
+    )
+    assert [(way.remedy, way.subject, way.pods, way.moved) for way in found] == [
+        (Remedy.UNCORDON, "n4", 2, ()),
+        (Remedy.LET_GO, "n2", 1, ("lab/old-3",)),
+        (Remedy.LET_GO, "n1", 1, ("lab/old-1", "lab/old-2")),
+        (Remedy.MOVE, "n3", 1, ("lab/train-0",)),
+        (Remedy.ALLOW_MISSING, "", 1, ()),
+        (Remedy.UNDO, "1", 0, ()),
+    ]
+    assert next(way for way in found if way.remedy is Remedy.MOVE).budgets == ("train",)
+    assert dict(found[-1].facts) == {"serving": 3}
+    assert dict(found[-2].facts) == {"lowest": 1}
+
+
+def test_nothing_is_moved_that_finds_no_place_or_comes_back_to_the_same_node() -> None:
+    full = (node("n1", 2), *OLD[:2])
+    daemon = pod("d", "n3", 1, ownerReferences=owned_by("DaemonSet", "d"))
+    for other in (daemon, pod("bare", "n3", 1), trainer("train-0", "n3", 2)):
+        found = ways(*full, node("n3", 2), TRAIN, other, waiting_for_gpus())
+        assert not [way for way in found if way.remedy is Remedy.MOVE]
+
+
+def test_waiting_helps_as_long_as_something_moves() -> None:
+    found = ways(node("n1", 2), node("n2", 1), *OLD, waiting_for_gpus(), main=deployment(**ONE_MISSING))
+    assert (found[0].remedy, found[0].pods) == (Remedy.WAIT, 1)
+    assert dict(found[0].facts)["may_go"] == 1
+
+
+def test_each_reason_has_its_answer_and_the_version_before() -> None:
+    found = ways(node("n1"), *OLD, member("new-1", status=container(waits("ErrImagePull"))))
+    assert [(way.remedy, way.subject) for way in found] == [(Remedy.FIX_IMAGE, "lab/new-1"), (Remedy.UNDO, "1")]
+    first = ways(node("n1"), member("new-1", status=container(waits("ErrImagePull"))))
+    assert [way.remedy for way in first] == [Remedy.FIX_IMAGE], "there is nothing to go back to"
+
+
+def test_pods_and_the_line_of_time() -> None:
+    ready = [{"type": "Ready", "status": "True", "lastTransitionTime": LATER}]
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": EPOCH}
+    stopping = member("old-2", 1, "n2", deletionTimestamp="2026-12-01T19:05:30Z")
+    new = member("new-1", status={"conditions": [placed, *ready]})
+    found = told(
+        snapshot(
+            node("n1"), node("n2"), *SETS, deployment(), member("old-1", 1), stopping, new, waiting_for_gpus("new-2")
+        )
+    )
+    assert [(line.key, line.side) for line in found.pods] == [
+        ("lab/old-1", Side.OLD),
+        ("lab/old-2", Side.OLD),
+        ("lab/new-1", Side.NEW),
+        ("lab/new-2", Side.NEW),
+    ]
+    assert [line.cause for line in found.pods] == ["", "", "", "no-hole"]
+    assert [(m.at, m.what) for m in found.moments if m.pod == "lab/new-1"] == [
+        (EPOCH_AT, What.MADE),
+        (EPOCH_AT, What.PLACED),
+        (EPOCH_AT + 300, What.READY),
+    ]
+    assert found.points == (Point(EPOCH_AT, 0, 2, 2), Point(EPOCH_AT + 300, 1, 1, 1)), (
+        "its grace of 30 s began at 19:05:00"
+    )
+    assert (found.largest, found.slots) == (6, 5)
+
+
+def test_what_has_no_rollouts_has_no_detail() -> None:
+    assert detail(snapshot(node("n1"), controller("Job", "t")), "Job/lab/t") is None
+    assert detail(snapshot(), KEY) is None
+
+
+def test_pods_without_gpus_look_for_no_hole() -> None:
+    main = controller("Deployment", "web", 1, 0)
+    found = detail(
+        snapshot(node("n1"), main, pod("w", gpus=0, ownerReferences=owned_by("ReplicaSet", "x"))), "Deployment/lab/web"
+    )
+    assert found is not None
+    assert (found.largest, found.slots) == (None, None)
+    assert GPU not in str(found.row)
