@@ -3,8 +3,8 @@
 Owns names, labels and their bounds. The fleet's numbers and the writer's are computed from the picture when somebody asks, so
 every web process tells the same; what is about sockets is of the process that answered. Must not hold rules about machines.
 
-Labels are names of clusters, pools, products and kinds: never of nodes, pods or people; single GPUs are `gpu_metrics`'. Beyond
-`MOST` pools or products of one cluster the smallest are added up as "other".
+Labels are names of clusters, pools, products and kinds, and of workloads that train: never of nodes, pods or people; single GPUs
+are `gpu_metrics`'. Beyond `MOST` pools or products of one cluster the smallest are added up as "other".
 """
 
 import contextlib
@@ -23,10 +23,13 @@ from prometheus_client.registry import Collector
 from dashboard import access, clusters, consumers, gpu_metrics
 from dashboard.door import door
 from fleet import live
+from fleet.domain.freshness import Standing
 from fleet.domain.picture import FleetRow, NodeRow, Snapshot
+from fleet.domain.save_picture import CheckpointRow
 from fleet.live import Loss, PictureError, Published, Pulse
 
 MOST = 50
+MOST_TRAINING = 500  # workloads of one cluster
 OTHER = "other"
 
 
@@ -70,6 +73,7 @@ class Clusters(Collector):
                 families.writer(name, pulse)
             if found is not None:
                 families.fleet(name, found)
+                families.checkpoints(name, found.snapshot.checkpoints, now)
         yield from families.all
 
 
@@ -101,6 +105,14 @@ class Families:
         self._by_pool = self._gauge("pool_gpus", "GPU slots of one pool", (*cluster, "pool", "state"))
         self._pods = self._gauge("pods_waiting", "Pods that want GPUs and have no node", cluster)
         self._attention = self._gauge("attention", "What needs a person", (*cluster, "kind", "level"))
+        labels = (*cluster, "namespace", "workload")
+        self._checkpoint_age = self._gauge(
+            "checkpoint_age_seconds", "Since the newest complete checkpoint of a workload that trains", labels
+        )
+        self._checkpoint_target = self._gauge(
+            "checkpoint_interval_seconds", "How often a workload means to save, or is seen to", labels
+        )
+        self._workloads = self._gauge("training_workloads", "Workloads that train", (*cluster, "standing"))
 
     def freshness(self, cluster: str, pulse: Pulse | None, now: float, *, there: bool) -> None:
         kept = there and pulse is not None and pulse.loss(now) is Loss.NONE
@@ -131,6 +143,18 @@ class Families:
         counted = Counter((entry.kind, entry.level) for entry in found.snapshot.attention.values())
         for (kind, level), number in sorted(counted.items()):
             self._attention.add_metric([cluster, kind, level], number)
+
+    def checkpoints(self, cluster: str, rows: Mapping[str, CheckpointRow], now: float) -> None:
+        """Of the `MOST_TRAINING` that are oldest: those that matter to an alarm."""
+        for standing, number in sorted(Counter(row.standing for row in rows.values()).items()):
+            self._workloads.add_metric([cluster, standing], number)
+        active = [row for row in rows.values() if row.standing != Standing.RESTING]
+        known = [(row.newest_at, row) for row in active if row.newest_at is not None]
+        for at, row in sorted(known, key=lambda each: (each[0], each[1].workload))[:MOST_TRAINING]:
+            kind, _, name = row.workload.partition(f"/{row.namespace}/")
+            self._checkpoint_age.add_metric([cluster, row.namespace, f"{kind}/{name}"], max(0.0, now - at))
+            if row.target_s is not None:
+                self._checkpoint_target.add_metric([cluster, row.namespace, f"{kind}/{name}"], row.target_s)
 
     def _parts(self, cluster: str, snapshot: Snapshot) -> None:
         products = {

@@ -28,15 +28,18 @@ from fleet.live import (
     Hold,
     Lease,
     MemoryGpus,
+    MemorySaves,
     Picture,
     PictureError,
     Pulse,
     Received,
+    SaveStore,
     Settled,
     Work,
     Worker,
 )
 from fleet.live.gpus import WORKER_SILENT_S
+from fleet.live.saves import SCAN_SILENT_S
 from fleet.memory import NodeMemory
 from fleet.ports import Cluster, Stopping
 from fleet.streams import Clock, Pace, Probe, Streams, Timer, following
@@ -60,9 +63,11 @@ class Writer:
         pace: Pace | None = None,
         now: Clock = time.time,
         gpus: GpuStore | None = None,
+        saves: SaveStore | None = None,
     ) -> None:
         self.cluster, self.picture, self.pace, self.now = cluster, picture, pace or Pace(), now
-        self.gpus = gpus or MemoryGpus()
+        self.gpus, self.saves = gpus or MemoryGpus(), saves or MemorySaves()
+        self.scan, self.scan_at = "", now()  # the scan of checkpoints that was heard of last
         self.heard: Cursor = BEGINNING  # how far we know what the GPU store holds
         self.began_at = now()
         self.holder = uuid.uuid4().hex
@@ -142,6 +147,7 @@ class Writer:
                 self._pulse()
                 due.pulse.restart()
             self._join_gpus(due)
+            self._join_saves(due)
             self._publish()
         except PictureError as error:
             if not due.away:
@@ -167,6 +173,16 @@ class Writer:
         elif news := gpus.undescribed:
             self.gpus.describe(name, news)
         gpus.undescribed = {}
+
+    def _join_saves(self, due: "_Due") -> None:
+        """What the last scan has found. When nobody scans, no good standing holds any longer."""
+        if not due.scan.passed():
+            return
+        due.scan.restart()
+        if (found := self.saves.newer(self.cluster.name, self.scan)) is not None:
+            self.scan, self.scan_at = found.name, found.at
+            self.inventory.saves.put(found.rows)
+        self.inventory.saves.trust(self.now() - self.scan_at <= SCAN_SILENT_S)
 
     def _renew(self, lease: Lease) -> None:
         if not self.picture.renew(lease):
@@ -376,4 +392,5 @@ class _Due:
         self.pulse = Timer(pace.pulse_s, passed=True)
         self.retry = Timer(pace.away_s, passed=True)
         self.description = Timer(pace.describe_s, passed=True)
+        self.scan = Timer(pace.scan_s, passed=True)
         self.away = False  # the picture could not be reached, and the log knows

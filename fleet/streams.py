@@ -34,6 +34,7 @@ class Pace:
     renew_s: float = 2.0
     lease_s: float = 8.0
     describe_s: float = 10.0  # between two times that all nodes are described to the readings worker
+    scan_s: float = 0.5  # between two looks for a scan of checkpoints
     away_s: float = 0.5  # between two tries on a picture store that cannot be reached
     end_s: float = 0.8  # a stream that has not ended by then is left to its own deadline
     waiting: int = 5000  # events that may wait; then the streams wait, and the API server with them

@@ -28,6 +28,7 @@ from fleet.domain.picture import (
     WorkloadRow,
 )
 from fleet.domain.rollout_picture import RolloutRow
+from fleet.domain.save_picture import CheckpointRow
 from fleet.domain.saving import Fit, Saving
 from fleet.domain.spans import Sample
 from fleet.domain.verdicts import Transition
@@ -64,6 +65,7 @@ class SnapshotAnswer(Head, frozen=True):
     events: dict[str, EventRow]
     gpus: dict[str, GpuRow]
     rollouts: dict[str, RolloutRow]
+    checkpoints: dict[str, CheckpointRow]
 
 
 class Page(Head, frozen=True):

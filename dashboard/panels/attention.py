@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dashboard.panels.checkpoint_patterns import OF_CHECKPOINTS, TROUBLES
 from dashboard.panels.fleet import GLYPHS
 from dashboard.panels.gpu_concern_patterns import GPUS, WHOLE
 from dashboard.panels.gpus import rule
 from dashboard.panels.order import natural
-from dashboard.panels.words import Text, say
+from dashboard.panels.words import Age, Text, say
 from fleet.domain.attention import Concern
 from fleet.domain.kube import Kind
 from fleet.domain.picture import AttentionRow
@@ -19,7 +20,12 @@ from fleet.domain.truth import FORBIDDEN, SERVER
 
 # What is to be done about a node, where that is the next action about its GPUs.
 DOES = {"drain-and-reset": "drain", "contact-support": "drain", "reset-bus": "maintain", "reboot-node": "maintain"}
-PAGES = {"pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads"}
+PAGES = {
+    "pods-waiting": "waiting",
+    "workload-short": "workloads",
+    "workload-starting": "workloads",
+    **dict.fromkeys(OF_CHECKPOINTS, "workloads"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +179,43 @@ def _used(row: AttentionRow, facts: Facts) -> Text:
     return say(f"evidence.{row.kind}", indices=_text(facts, "indices"), held=_held(facts))
 
 
+def _late(row: AttentionRow, facts: Facts) -> Text:
+    age = Age(at) if isinstance(at := facts.get("at"), int | float) else None
+    return say(f"evidence.{row.kind}", which=_step(facts), age=age, target=_text(facts, "target") or None)
+
+
+def _nothing_saved(_row: AttentionRow, facts: Facts) -> Text:
+    given_up = _count(facts, "abandoned")
+    abandoned = say("evidence.checkpoint-abandoned", n=given_up) if given_up else ""
+    return say("evidence.checkpoint-none", place=_text(facts, "place"), abandoned=abandoned)
+
+
+def _broken(_row: AttentionRow, facts: Facts) -> Text:
+    """What is wrong with it, and from where a restart could go on."""
+    at, step, what = facts.get("older"), facts.get("older-step"), say(f"checkpoint-state.{_text(facts, 'state')}")
+    older: Text = say("evidence.checkpoint-nothing-older")
+    if isinstance(at, int | float) and isinstance(step, int):
+        older = say("evidence.checkpoint-older", step=step, age=Age(at))
+    elif isinstance(at, int | float):
+        older = say("evidence.checkpoint-older-no-step", age=Age(at))
+    return say("evidence.checkpoint-corrupt", which=_step(facts), what=what, file=_text(facts, "file"), older=older)
+
+
+def _unread(row: AttentionRow, facts: Facts) -> Text:
+    trouble = _text(facts, "trouble")
+    reason = say(f"checkpoint-trouble.{trouble if trouble in TROUBLES else 'failed'}")
+    return say(f"evidence.{row.kind}", place=_text(facts, "place"), reason=reason)
+
+
+def _skewed(_row: AttentionRow, facts: Facts) -> Text:
+    return say("evidence.checkpoint-skew", which=_step(facts), skew=_text(facts, "skew"))
+
+
+def _step(facts: Facts) -> Text:
+    step = facts.get("step")
+    return say("evidence.checkpoint-step", step=step) if isinstance(step, int) else say("evidence.checkpoint-no-step")
+
+
 _EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
     Concern.NODE_UNREACHABLE: _silent,
     Concern.NODE_NOT_READY: _not_ready,
@@ -190,6 +233,13 @@ _EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
     Concern.NODE_TAINTED: _tainted,
     Concern.CORDONED: _cordoned,
     Concern.CLAIMS: _claims,
+    Concern.CHECKPOINT_NONE: _nothing_saved,
+    Concern.CHECKPOINT_CRITICAL: _late,
+    Concern.CHECKPOINT_STALE: _late,
+    Concern.CHECKPOINT_CORRUPT: _broken,
+    Concern.CHECKPOINT_UNREADABLE: _unread,
+    Concern.CHECKPOINT_NOT_GRANTED: _unread,
+    Concern.CHECKPOINT_SKEW: _skewed,
 }
 
 

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_noop as _
 
 from dashboard.panels.action_patterns import ACTION_PATTERNS
 from dashboard.panels.cadence_patterns import CADENCE
+from dashboard.panels.checkpoint_patterns import CHECKPOINT_CONCERNS
 from dashboard.panels.gpu_concern_patterns import OF_GPUS
 from dashboard.panels.gpu_patterns import GPU
 from dashboard.panels.guard_patterns import GUARDS
@@ -335,6 +336,7 @@ MESSAGES: Patterns = {
     **SEARCH,
     **ATTENTION,
     **OF_GPUS,
+    **CHECKPOINT_CONCERNS,
     **FRESHNESS,
     **GUARDS,
     **ACTION_PATTERNS,

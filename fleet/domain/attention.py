@@ -33,6 +33,9 @@ class Concern(StrEnum):
     GPUS_MISSING = "gpus-missing"  # labels tell of GPUs, but the node offers no slot
     GPUS_WITHDRAWN = "gpus-withdrawn"  # the device plugin reports devices unhealthy: allocatable < capacity
     OVER_COMMITTED = "over-committed"  # pods hold more slots than are allocatable
+    CHECKPOINT_NONE = "checkpoint-none"  # it trains, and nothing complete was ever saved
+    CHECKPOINT_CRITICAL = "checkpoint-critical"  # the newest one is older than two intervals and a save
+    CHECKPOINT_CORRUPT = "checkpoint-corrupt"  # what ought to be the newest cannot be used
     RACK_EVENT = "rack-event"  # heat or power slows GPUs of several nodes of one rack, or zone, at the same time
     GPU_UNKNOWN = "gpu-unknown"  # some of its GPUs cannot be read, and nothing above says why
     READINGS_SILENT = "readings-silent"  # nobody reports the health of its GPUs any more
@@ -43,6 +46,9 @@ class Concern(StrEnum):
     WORKLOAD_STARTING = (
         "workload-starting"  # as workload-short, but its pods are starting, or its controller is at work
     )
+    CHECKPOINT_STALE = "checkpoint-stale"  # the next one is overdue
+    CHECKPOINT_UNREADABLE = "checkpoint-unreadable"  # policy lets us read where it saves, and it cannot be read
+    CHECKPOINT_SKEW = "checkpoint-skew"  # the newest one is dated in the future
     GPU_DEGRADED = "gpu-degraded"  # works, and needs a reset, or an eye on it
     GPU_UNHELD_USE = "gpu-unheld-use"  # a process that is in no pod uses a GPU that no pod holds
     CLOCK_SKEW = "clock-skew"  # its clock and ours differ by more than 2 s
@@ -50,6 +56,7 @@ class Concern(StrEnum):
     NODE_TAINTED = "node-tainted"  # Ready and not cordoned, but closed by a taint
     CORDONED = "cordoned"
     GPU_IDLE_HELD = "gpu-idle-held"  # pods hold GPUs that nothing uses
+    CHECKPOINT_NOT_GRANTED = "checkpoint-not-granted"  # policy does not let us read where it saves
     KERNEL_LOG_LOST = "kernel-log-lost"  # lines were overwritten before they were read: a fault may be among them
     CLAIMS = "claims"  # some GPUs are claimed (DRA) and not in our numbers
 
@@ -68,6 +75,9 @@ LEVELS = {
     Concern.GPUS_MISSING: "bad",
     Concern.GPUS_WITHDRAWN: "bad",
     Concern.OVER_COMMITTED: "bad",
+    Concern.CHECKPOINT_NONE: "bad",
+    Concern.CHECKPOINT_CRITICAL: "bad",
+    Concern.CHECKPOINT_CORRUPT: "warn",
     Concern.RACK_EVENT: "warn",
     Concern.GPU_UNKNOWN: "warn",
     Concern.READINGS_SILENT: "warn",
@@ -76,6 +86,9 @@ LEVELS = {
     Concern.WORKLOAD_SHORT: "warn",
     Concern.PODS_WAITING: "warn",
     Concern.WORKLOAD_STARTING: "warn",
+    Concern.CHECKPOINT_STALE: "warn",
+    Concern.CHECKPOINT_UNREADABLE: "warn",
+    Concern.CHECKPOINT_SKEW: "warn",
     Concern.GPU_DEGRADED: "warn",
     Concern.GPU_UNHELD_USE: "warn",
     Concern.CLOCK_SKEW: "warn",
@@ -83,6 +96,7 @@ LEVELS = {
     Concern.NODE_TAINTED: "warn",
     Concern.CORDONED: "warn",
     Concern.GPU_IDLE_HELD: "note",
+    Concern.CHECKPOINT_NOT_GRANTED: "note",
     Concern.KERNEL_LOG_LOST: "note",
     Concern.CLAIMS: "note",
 }
@@ -154,6 +168,11 @@ def of_claims(pods: int) -> Iterator[AttentionRow]:
     """Facts: pods (that use resource claims)."""
     if pods:
         yield _row(Concern.CLAIMS, "pods", None, (("pods", pods),))
+
+
+def of_workload(concern: Concern, key: str, since_at: float | None, facts: Facts) -> AttentionRow:
+    """About a workload as a whole, by its key."""
+    return _row(concern, key, since_at, facts)
 
 
 def table(rows: Iterable[AttentionRow]) -> dict[str, AttentionRow]:

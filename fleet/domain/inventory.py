@@ -50,6 +50,7 @@ from fleet.domain.pods import pod_row
 from fleet.domain.rollout_picture import RolloutRow
 from fleet.domain.rollout_rows import Surroundings, rollout_row
 from fleet.domain.rollouts import Verdict
+from fleet.domain.scanned import Scanned
 from fleet.domain.tables import Join, Table
 from fleet.domain.verdicts import NodeStanding
 
@@ -97,6 +98,7 @@ class Inventory:
         self._labels = Table[LabelsRow]()
         self._occurrences = Occurrences()
         self.gpus = Measured()
+        self.saves = Scanned()
         self._snapshot = EMPTY
 
     @property
@@ -127,7 +129,7 @@ class Inventory:
     def snapshot(self) -> Snapshot:
         """The picture of the current objects; the same object as last time when no row differs."""
         stale = self._stale_pods or self._stale_nodes or self._stale_workloads or self._occurrences.stale
-        if not stale and self._snapshot is not EMPTY:
+        if not (stale or self.saves.stale) and self._snapshot is not EMPTY:
             return self._snapshot
         self._refresh_pods()
         self._refresh_nodes()
@@ -146,6 +148,7 @@ class Inventory:
             events=self._occurrences.rows.frozen(),
             gpus=self.gpus.table.frozen(),
             rollouts=self._rollouts.frozen(),
+            checkpoints=self.saves.frozen(),
         )
         if any(getattr(found, name) is not getattr(self._snapshot, name) for name in found.__struct_fields__):
             self._snapshot = found
@@ -328,6 +331,7 @@ class Inventory:
             if row is not None:
                 yield from attention.of_short_workload(key, row, waiting_pods=len(groups.get(key, ())))
         yield from attention.of_claims(len(self._claiming))
+        yield from self.saves.concerns()
 
     def _strain(self, node: Node | None, row: NodeRow | None) -> racks.Strain | None:
         told = self.gpus.of(row.name) if row is not None else None

@@ -14,6 +14,7 @@ from msgspec import Struct
 from fleet.domain.gpus import Measure
 from fleet.domain.rollout_picture import RolloutRow
 from fleet.domain.rows import Row as Row  # noqa: PLC0414 - offered here too
+from fleet.domain.save_picture import CheckpointRow
 
 # One letter per cell of a node, so that a node's map is one short string and one change is one attribute.
 # Values are the `data-s` names of the visual language; digits 0-5 are busy with that many fifths of utilisation.
@@ -325,6 +326,7 @@ class Snapshot(Struct, frozen=True):
     events: dict[str, EventRow] = {}
     gpus: dict[str, GpuRow] = {}
     rollouts: dict[str, RolloutRow] = {}
+    checkpoints: dict[str, CheckpointRow] = {}
 
 
 TABLES: Mapping[str, type[Row]] = {
@@ -338,6 +340,7 @@ TABLES: Mapping[str, type[Row]] = {
     "events": EventRow,
     "gpus": GpuRow,
     "rollouts": RolloutRow,
+    "checkpoints": CheckpointRow,
 }
 
 EMPTY = Snapshot(**{name: {} for name in TABLES})

@@ -1,7 +1,7 @@
 """What screens see of a workload's checkpoints: one row each, and what of it needs a person.
 
-Owns the row, made of a `freshness.Freshness`, and which standings are a concern, with the facts of each sentence. Must not judge
-freshness, nor write sentences.
+Owns how a row is made of a `freshness.Freshness`, and which standings are a concern, with the facts of each sentence. Must not
+judge freshness, nor write sentences.
 """
 
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ from typing import Final
 
 from msgspec import structs
 
+from fleet.domain import durations
 from fleet.domain.freshness import Freshness, Standing
-from fleet.domain.rows import Row
+from fleet.domain.save_picture import CheckpointRow
 
 # data-level of the visual language.
 LEVELS: Final = {
@@ -27,58 +28,6 @@ LEVELS: Final = {
     Standing.STARTING: "",
 }
 NO_SCAN: Final = "no-scan"  # the trouble of a row when nobody scans any more
-
-
-class CheckpointRow(Row, frozen=True):
-    """One workload that trains. Key: that of its WorkloadRow, or "Pod/namespace/name". Times are seconds since 1970."""
-
-    workload: str
-    namespace: str
-    team: str = ""
-    standing: str = "unknown"  # a `freshness.Standing`
-    level: str = "off"  # ok, warn, bad, off, "": data-level of the visual language
-    trouble: str = ""  # why it was not read: a reason of `ports.CheckpointStore`, not-granted, no-place, local, no-scan
-    uri: str = ""  # where it saves
-    place: str = ""  # the same as it declares it
-    source: str = "none"  # a `training.Source`
-    durability: str = "unknown"  # a `save_sites.Durability`
-    volume: str = ""
-    claim: str = ""
-    hook: str = ""  # how it can be asked to save: http, signal; "" it cannot
-    pods: int = 1  # that train together
-    format: str = ""  # of the newest, else as declared
-    target_s: float | None = None
-    observed: bool = False  # nobody declares the target: it is what usually happens
-    save_cost_s: float | None = None
-    newest_at: float | None = None
-    newest_step: int | None = None
-    newest_bytes: int | None = None
-    newest_uri: str = ""
-    components: tuple[
-        str, ...
-    ] = ()  # weights, optimizer, schedule, position, rng of the newest: `checkpoints.Presence`
-    resumable_at: float | None = None
-    resumable_step: int | None = None
-    stale_at: float | None = None  # from when on it is stale
-    saving_step: int | None = None
-    saving_bytes: int | None = None  # None: no save goes on
-    saving_since_at: float | None = None
-    abandoned: int = 0
-    abandoned_bytes: int = 0
-    weights_only: int = 0
-    broken_state: str = ""  # of what ought to be the newest; "" it is sound
-    broken_step: int | None = None
-    broken_why: str = ""  # a `checkpoints.Sign`
-    broken_file: str = ""
-    broken_at: float | None = None
-    tracker: str = ""  # a file that names another one than the newest; "" none does
-    tracker_says: str = ""
-    skew_s: float = 0.0  # how far in the future the newest was committed
-    reported_at: float | None = None
-    reported_step: int | None = None
-    started_at: float | None = None
-    running_since_at: float | None = None
-    unread: tuple[str, ...] = ()  # annotations that make no sense
 
 
 def row(found: Freshness) -> CheckpointRow:
@@ -127,7 +76,7 @@ def row(found: Freshness) -> CheckpointRow:
             broken_state=broken.state.value,
             broken_step=broken.step,
             broken_why=broken.why,
-            broken_file=broken.file,
+            broken_file=broken.file or broken.path,
             broken_at=broken.seen_at,
         )
     return _with_rest(made, found)
@@ -176,13 +125,13 @@ def concerns(found: CheckpointRow) -> Iterator[Told]:
             (
                 ("state", found.broken_state),
                 ("step", found.broken_step),
-                ("why", found.broken_why),
-                ("file", found.broken_file or None),
-                ("newest-step", found.newest_step),
+                ("file", found.broken_file),
+                ("older", found.newest_at),
+                ("older-step", found.newest_step),
             ),
         )
     if found.skew_s:
-        yield "checkpoint-skew", None, (("skew-s", found.skew_s), ("step", found.newest_step))
+        yield "checkpoint-skew", None, (("skew", durations.spelled(found.skew_s)), ("step", found.newest_step))
 
 
 _KINDS: Final = {
@@ -195,12 +144,13 @@ _KINDS: Final = {
 
 
 def _facts(found: CheckpointRow) -> tuple[float | None, tuple[tuple[str, str | int | float | None], ...]]:
-    """Of late ones: since they are stale; at (of the newest, or the report), step, target-s, pods. Of none: since it started;
-    place, abandoned. Else: place, trouble."""
+    """Of late ones: since they are stale; at (of the newest, or the report), step, target. Of none: since it started; place,
+    abandoned. Else: place, trouble. Durations are spelled out."""
     if found.standing in {Standing.STALE, Standing.CRITICAL}:
         at = found.reported_at if found.newest_at is None else found.newest_at
         step = found.reported_step if found.newest_at is None else found.newest_step
-        return found.stale_at, (("at", at), ("step", step), ("target-s", found.target_s), ("pods", found.pods))
+        target = None if found.target_s is None else durations.spelled(found.target_s)
+        return found.stale_at, (("at", at), ("step", step), ("target", target))
     if found.standing == Standing.NONE:
         return found.started_at, (("place", found.uri), ("abandoned", found.abandoned))
     return None, (("place", found.uri), ("trouble", found.trouble))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fleet.domain.checkpoints import Checkpoint
 from fleet.domain.freshness import Freshness
-from fleet.domain.save_rows import CheckpointRow
+from fleet.domain.save_picture import CheckpointRow
 
 SCAN_SILENT_S = 180.0  # then nobody scans, and no standing holds
 CHECKS_KEPT_S = 86_400

@@ -40,5 +40,5 @@ def writer(name: str) -> Writer:
     """This process's writer of a cluster."""
     with _writers_lock:
         if name not in _writers:
-            _writers[name] = Writer(wiring.site(name).cluster, live.picture(), gpus=live.gpus())
+            _writers[name] = Writer(wiring.site(name).cluster, live.picture(), gpus=live.gpus(), saves=live.saves())
         return _writers[name]

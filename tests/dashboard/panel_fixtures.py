@@ -14,6 +14,7 @@ import msgspec
 from django.utils import timezone, translation
 
 from dashboard.panels import attention, charts, fleet, gpu, gpus, node, records, waiting, words, workloads
+from dashboard.panels.checkpoint_patterns import OF_CHECKPOINTS
 from dashboard.panels.tables import Row
 from dashboard.panels.zoom import Filter
 from fleet.domain import changes
@@ -90,12 +91,22 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
     Concern.NODE_TAINTED: (("pods", 1), ("gpus", 2), ("taint", "maintenance=yes:NoExecute")),
     Concern.CORDONED: (("pods", 1), ("gpus", 0), ("by", None), ("free", 1)),
     Concern.CLAIMS: (("pods", 1),),
+    Concern.CHECKPOINT_NONE: (("place", "pvc://ml/ckpt/<b>"), ("abandoned", 2)),
+    Concern.CHECKPOINT_CRITICAL: (("at", demo.NOW - 9_000), ("step", 48_000), ("target", "30m")),
+    Concern.CHECKPOINT_STALE: (("at", demo.NOW - 2_400), ("step", None), ("target", "30m")),
+    Concern.CHECKPOINT_CORRUPT: (
+        ("state", "corrupt"), ("step", 1_100), ("file", "step-1100/__1_0.distcp"), ("older", demo.NOW - 3_600),
+        ("older-step", 1_000),
+    ),
+    Concern.CHECKPOINT_UNREADABLE: (("place", "s3://runs/ml"), ("trouble", "denied")),
+    Concern.CHECKPOINT_SKEW: (("skew", "7m"), ("step", 900)),
+    Concern.CHECKPOINT_NOT_GRANTED: (("place", "s3://runs/ml"), ("trouble", "not-granted")),
 }  # fmt: skip
 
 
 OF_NODES = [c for c in Concern if c not in
             {Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS,
-             Concern.RACK_EVENT}]  # fmt: skip
+             Concern.RACK_EVENT, *OF_CHECKPOINTS}]  # fmt: skip
 
 
 def odd() -> Snapshot:

@@ -41,7 +41,9 @@ def test_a_snapshot_holds_every_table(client, writer):
         "events",
         "gpus",
         "rollouts",
+        "checkpoints",
     } < set(answer)
+    assert answer["checkpoints"] == {}, "nobody has scanned"
     assert answer["fleet"]["gpus"] == 192
     assert answer["nodes"]["node-07"]["cells"] == "ffffffff"
 

@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone, translation
 
 from dashboard.panels import attention, fleet, node, wall, words, zoom
+from dashboard.panels.checkpoint_patterns import OF_CHECKPOINTS
 from dashboard.panels.order import natural
 from dashboard.panels.patterns import MESSAGES
 from dashboard.panels.plurals import Many
@@ -190,6 +191,7 @@ def test_every_state_and_concern_of_the_domain_has_words():
 
 NOT_OF_NODES = (
     Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS, Concern.RACK_EVENT,
+    *OF_CHECKPOINTS,
 )  # fmt: skip
 
 
@@ -352,12 +354,14 @@ def test_every_entry_has_a_next_action_where_there_is_one():
     found = {entry.key: entry for entry in attention.entries(panel_fixtures.odd().attention)}
     with translation.override("en"):
         told = {key: (entry.page, words.plain(entry.action, NOW)) for key, entry in found.items() if entry.page}
+    of_checkpoints = {key: told.pop(key) for key in list(told) if key.startswith("checkpoint-")}
+    assert {page for page, _ in of_checkpoints.values()} == {"workloads"}
     assert told == {
-        "pods-waiting:K/ns/s-19": ("waiting", "Open n1"),
+        "pods-waiting:K/ns/s-22": ("waiting", "Open waiting pods"),
         "pods-waiting:ns/evil-pod": ("waiting", "Open waiting pods"),
         "pods-waiting:Job/ns/two": ("waiting", "Open waiting pods"),
-        "workload-short:K/ns/s-18": ("workloads", "Open workloads"),
-        "workload-starting:K/ns/s-20": ("workloads", "Open workloads"),
+        "workload-short:K/ns/s-21": ("workloads", "Open n1"),
+        "workload-starting:K/ns/s-23": ("workloads", "Open n1"),
     }
 
 

@@ -86,6 +86,7 @@ def test_a_snapshot_then_each_change(follow, writer):
         "events",
         "gpus",
         "rollouts",
+        "checkpoints",
     }
     assert first["id"] == f"{writer.version.epoch}-1"
     writer.publish(nodes(25))

@@ -57,7 +57,9 @@ import { Words } from "./words.js";
  * @typedef {(root: HTMLElement, context: Context) => Ears} Behaviour
  */
 
-const TABLES = ["fleet", "products", "nodes", "pods", "workloads", "attention", "labels", "events", "labels", "events", "gpus"];
+const TABLES = [
+  "fleet", "products", "nodes", "pods", "workloads", "attention", "labels", "events", "gpus", "rollouts", "checkpoints",
+];
 
 /** @type {Record<string, Behaviour>} */
 const BEHAVIOURS = {

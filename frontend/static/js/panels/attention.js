@@ -17,7 +17,12 @@ import { natural } from "./order.js";
 /** @type {Record<string, string>} */
 const DOES = { "drain-and-reset": "drain", "contact-support": "drain", "reset-bus": "maintain", "reboot-node": "maintain" };
 /** @type {Record<string, string>} */
-const PAGES = { "pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads" };
+const PAGES = {
+  "pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads", "checkpoint-none": "workloads",
+  "checkpoint-critical": "workloads", "checkpoint-corrupt": "workloads", "checkpoint-stale": "workloads",
+  "checkpoint-unreadable": "workloads", "checkpoint-skew": "workloads", "checkpoint-not-granted": "workloads",
+};
+const TROUBLES = new Set(["denied", "gone", "changed", "outside", "too-many", "silent", "failed"]);
 
 const KINDS = 11; // that are watched: fleet/domain/kube.py
 
@@ -109,6 +114,16 @@ const EVIDENCE = {
   "rack-event": rack,
   "gpu-unheld-use": used,
   "gpu-idle-held": used,
+  "checkpoint-none": (facts) => {
+    const n = count(facts, "abandoned");
+    return { place: text(facts, "place"), abandoned: n ? say("evidence.checkpoint-abandoned", { n }) : "" };
+  },
+  "checkpoint-critical": late,
+  "checkpoint-stale": late,
+  "checkpoint-corrupt": broken,
+  "checkpoint-unreadable": unread,
+  "checkpoint-not-granted": unread,
+  "checkpoint-skew": (facts) => ({ which: step(facts), skew: text(facts, "skew") }),
 };
 /** Which of the node's GPUs, why, and the one right next action. */
 const OF_GPUS = new Set([
@@ -118,6 +133,41 @@ const OF_DRIVERS = new Set([
   "driver-hung", "driver-mismatch", "driver-missing", "readings-silent", "gpu-work-stuck", "gpu-count-mismatch", "clock-skew",
   "kernel-log-lost", "kernel-log-unread",
 ]);
+
+/** @param {Facts} facts */
+function late(facts) {
+  return { which: step(facts), age: since(facts["at"]), target: text(facts, "target") || null };
+}
+
+/**
+ * What is wrong with it, and from where a restart could go on.
+ * @param {Facts} facts
+ */
+function broken(facts) {
+  const age = since(facts["older"]), of = facts["older-step"];
+  const known = typeof of === "number" ? say("evidence.checkpoint-older", { step: of, age }) : say("evidence.checkpoint-older-no-step", { age });
+  return {
+    which: step(facts), what: say(`checkpoint-state.${text(facts, "state")}`), file: text(facts, "file"),
+    older: age ? known : say("evidence.checkpoint-nothing-older"),
+  };
+}
+
+/** @param {Facts} facts */
+function unread(facts) {
+  const trouble = text(facts, "trouble");
+  return { place: text(facts, "place"), reason: say(`checkpoint-trouble.${TROUBLES.has(trouble) ? trouble : "failed"}`) };
+}
+
+/** @param {Facts} facts */
+function step(facts) {
+  const found = facts["step"];
+  return typeof found === "number" ? say("evidence.checkpoint-step", { step: found }) : say("evidence.checkpoint-no-step");
+}
+
+/** @param {string | number | null | undefined} at */
+function since(at) {
+  return typeof at === "number" ? { age: at } : null;
+}
 
 /**
  * Which nodes, as far as they fit into a sentence, and what they have in common.
