@@ -29,6 +29,16 @@ QUEUES = ("watch", "readings", "actions", "checkpoints")
 READY_WITHIN_S = 60.0
 HINT_AFTER_S = 8.0
 REHEARSAL_ACCOUNTS = ("viewer", "operator", "approver")
+# What the rehearsal's site lets Vigie read and signal; one of its teams keeps its claim to itself.
+REHEARSAL_POLICIES = """\
+[[store]]
+namespace = "training"
+claim = "checkpoints"
+path = {claims}
+
+[checkpoints]
+exec = ["training"]
+"""
 
 
 @dataclass
@@ -132,6 +142,7 @@ def up(start: Start, supervisor: Supervisor) -> int:
         check_port(start)
         check_redis(start.redis_url)
         say(f"Home is {shown(start.home)}, logs are in its folder logs.")
+        grant_stores(start)
         env = environment(start)
         begin = time.monotonic()
         if start.rehearsal:
@@ -226,6 +237,16 @@ def environment(start: Start) -> dict[str, str]:
         start.secrets = {"password": secrets.token_urlsafe(24), "port": str(free_port())}
         start.redis_url = f"redis://:{start.secrets['password']}@127.0.0.1:{start.secrets['port']}/0"
     return env | {"REDIS_URL": start.redis_url} if start.redis_url else env
+
+
+def grant_stores(start: Start) -> None:
+    """The rehearsal comes with policies of its own, unless somebody names others."""
+    if not start.rehearsal or start.policies:
+        return
+    claims = start.home / "claims" / "training" / "checkpoints"
+    written = start.home / "policies.toml"
+    written.write_text(REHEARSAL_POLICIES.format(claims=json.dumps(str(claims))))
+    start.policies = str(written)
 
 
 def marker(env: dict[str, str]) -> dict[str, str]:

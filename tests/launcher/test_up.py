@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.launcher import QUEUES
+from fleet.adapters.checkpoints_files import FileStore
+from fleet.domain.policies import policy
+from fleet.saves import Survey
 from tests import machine, product
 from tests.backends import redis_server
 
@@ -87,6 +90,13 @@ def test_state_is_private(embedded):
     assert embedded.kubeconfig.stat().st_mode & 0o777 == 0o600
     for path in home.glob("secret*"):
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_rehearsal_comes_with_policies_that_grant_what_its_trainers_save_to(embedded):
+    (grant,) = policy((embedded.state / "rehearsal" / "policies.toml").read_text()).store
+    steps = [shelf.newest.step for shelf in Survey(FileStore(Path(grant.path))).shelves() if shelf.newest]
+    assert len(steps) == 3
+    assert min(steps) > 10_000
 
 
 def test_a_second_start_on_the_same_home_is_refused(embedded):

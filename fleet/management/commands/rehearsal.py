@@ -18,7 +18,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 -- as Django declares it
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--home", type=Path, required=True, help="folder for the kubeconfig")
+        parser.add_argument("--home", type=Path, required=True, help="folder for the kubeconfig and what trainers save (claims/)")
         parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any free one)")
         parser.add_argument("--page-port", type=int, default=0, help="port of its page (default: any free one)")
         parser.add_argument("--nodes", type=int, default=24, help="GPU nodes of 8 GPUs each")
