@@ -2,14 +2,30 @@
 
 import contextlib
 import os
+from pathlib import Path
 
 import pytest
 
 NO_SKIPS = bool(os.environ.get("VIGIE_NO_SKIPS"))
 
 
+# The files that take longest, longest first: begun last, one of them would run alone at the end.
+LONGEST = (
+    "fleet/test_act_kills.py", "browser/test_accessible.py", "browser/test_maintenance.py", "browser/test_live.py",
+    "launcher/test_up.py", "dashboard/test_actions_pages.py", "fleet/test_act.py", "fleet/test_act_properties.py",
+    "browser/test_pages.py", "simulation/test_kubectl_stories.py", "fleet/test_act_rehearsal.py", "simulation/test_life.py",
+    "browser/test_cordon_shows.py", "browser/test_gpus.py", "simulation/test_replay.py", "simulation/test_agents.py",
+    "simulation/test_scenarios.py", "fleet/agent/test_agent.py", "simulation/test_rehearsal.py", "deploy/test_access.py",
+    "browser/test_sign_in.py", "fleet/test_tasks.py", "domain/test_health_properties.py", "simulation/test_churn.py",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With servers asked for but missing, the second run has nothing to run on: say so once per test, loudly."""
+    """The longest files first. With servers asked for but missing, the second run has nothing to run on: say so once per test,
+    loudly."""
+    ranks = {path: rank for rank, path in enumerate(LONGEST)}
+    tests = Path(__file__).parent
+    items.sort(key=lambda item: ranks.get(item.path.relative_to(tests).as_posix(), len(ranks)))
     if os.environ.get("VIGIE_TEST_BACKENDS") == "servers" and "DATABASE_URL" not in os.environ:
         for item in items:
             item.add_marker(pytest.mark.skip(reason="postgres or redis-server is missing on this machine"))

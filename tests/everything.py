@@ -67,8 +67,10 @@ def static() -> list[str]:
 
 
 def dynamic(arguments: list[str]) -> list[Check]:
-    # Whole files go to one worker, so that what a module starts is started once.
-    pytest = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "-m"]
+    # Whole files go to one worker, so that what a module starts is started once; they are in the order of tests.conftest.
+    # Many tests wait for processes and clocks: half as many workers again as cores keep these busy.
+    workers = str(-(-3 * (os.cpu_count() or 2) // 2))
+    pytest = [sys.executable, "-m", "pytest", "-q", "-n", workers, "--dist", "loadfile", "--no-loadscope-reorder", "-m"]
     checks = [
         Check("pytest", [*pytest, "not (bench or soak)", *arguments]),
         Check(
