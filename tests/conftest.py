@@ -72,7 +72,9 @@ def _postgres_can_be_emptied():
 
     def sql_flush(self, *arguments, **options):
         with self.connection.cursor() as cursor:
-            cursor.execute("SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE tgname LIKE '%\\_no\\_truncate'")
+            cursor.execute(
+                "SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE tgname LIKE '%\\_no\\_truncate'"
+            )
             kept = [f"{table} {{}} TRIGGER {name}" for table, name in cursor.fetchall()]
         off, on = ([f"ALTER TABLE {one.format(word)}" for one in kept] for word in ("DISABLE", "ENABLE"))
         return [*off, *plain(self, *arguments, **options), *on]
