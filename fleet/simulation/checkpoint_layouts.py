@@ -78,6 +78,19 @@ def in_pieces(path: str, content: bytes) -> list[Part]:
     return [Part(path, content[:half]), Part(path, content[half:], more=True)]
 
 
+def at_once(parts: list[Part]) -> list[Part]:
+    """The same where no file can be there in part: each is written when the last of it would be."""
+    found: list[Part] = []
+    for part in parts:
+        if part.more:
+            before = next(each for each in reversed(found) if each.path == part.path)
+            found.remove(before)
+            found.append(Part(part.path, before.content + part.content))
+        else:
+            found.append(part)
+    return found
+
+
 # What they save
 
 

@@ -1,4 +1,5 @@
-"""Where trainers save: a claim that several nodes mount is a real folder on this machine, everything else is only remembered.
+"""Where trainers save: a claim that several nodes mount is a real folder on this machine, a bucket is one where an object store
+was named, everything else is only remembered.
 
 Owns the folders and how many of them may be real. Must not know what is written there: training_runs.py does.
 """
@@ -38,6 +39,7 @@ class Folder(Protocol):
     """Paths are relative to it; an entry is what is directly in it. OSError when it cannot be written."""
 
     visible: bool  # from outside the rehearsal
+    grows: bool  # a file can be there in part
 
     def write(self, path: str, content: bytes, at: float, *, more: bool) -> None:
         """A new file, or, with `more`, further bytes of one, as of the cluster's time `at`."""
@@ -53,7 +55,7 @@ class Folder(Protocol):
 class Remembered:
     """Names alone."""
 
-    visible = False
+    visible = grows = False
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
@@ -76,7 +78,7 @@ class Remembered:
 class Real:
     """A folder of this machine. Files bear the cluster's time, as the wall has it."""
 
-    visible = True
+    visible = grows = True
 
     def __init__(self, root: Path, clock: Clock) -> None:
         self.root = root
@@ -105,10 +107,12 @@ class Real:
 
 
 class Places:
-    """Real folders are below the one that was opened; before that, and beyond MOST_REAL, all are remembered."""
+    """Real folders are below the one that was opened; before that, and beyond MOST_REAL, all are remembered. `objects`: the
+    address of an S3 server, "" there is none."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.objects = ""
         self._home: Path | None = None
         self._folders: dict[Place, Folder] = {}
 
@@ -136,8 +140,13 @@ class Places:
         self._folders = {place: folder for place, folder in self._folders.items() if not gone(place)}
 
     def _made(self, place: Place) -> Folder:
-        real = sum(isinstance(folder, Real) for folder in self._folders.values())
-        if self._home is None or place.kind is not Kind.CLAIM or real >= MOST_REAL:
+        if sum(folder.visible for folder in self._folders.values()) >= MOST_REAL:
+            return Remembered()
+        if place.kind is Kind.BUCKET and self.objects:
+            from fleet.simulation.checkpoint_buckets import Bucket  # half a second, for what few have
+
+            return Bucket(self.objects, place.root.partition("://")[2], place.path)
+        if self._home is None or place.kind is not Kind.CLAIM:
             return Remembered()
         root = self._home / place.root / place.path
         root.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import hashlib
 from collections import deque
 from dataclasses import dataclass, field
 
-from fleet.simulation.checkpoint_layouts import Part, State
+from fleet.simulation.checkpoint_layouts import Part, State, at_once
 from fleet.simulation.checkpoint_places import Folder
 from fleet.simulation.programs import Line
 from fleet.simulation.training_habits import Habit
@@ -157,7 +157,8 @@ class Training:
         assert self.habit is not None and self.run is not None and self._folder is not None  # noqa: S101, PT018 -- it runs
         takes_s, layout = self.habit.save_s * self.slowness, self.habit.layout
         state = State(step, len(self.run.ranks), self.loss(step), at, at + takes_s)
-        return Save(step, at, takes_s, layout.parts(state) if self._folder.visible else layout.trace(step))
+        parts = layout.parts(state) if self._folder.visible else layout.trace(step)
+        return Save(step, at, takes_s, parts if self._folder.grows else at_once(parts))
 
     def _write(self, folder: Folder, save: Save, now: float) -> bool:
         """Whether the save is over, one way or the other."""

@@ -2,6 +2,7 @@
 the policy of `manage.py up`, which grants one of two claims."""
 
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,7 +22,7 @@ CLAIMS = "pvc://training"
 
 
 @pytest.fixture(scope="module")
-def seen():
+def seen() -> Iterator[dict[str, tuple[Training, Freshness]]]:
     """By workload: what it declares, and what is found of it."""
     with serving(Rehearsal(pace=0)) as served:
         home = served.kubeconfig.parent

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from kubernetes import client, config
 from kubernetes.stream import stream
+from moto.server import ThreadedMotoServer
 
 from fleet.adapters.checkpoints_files import FileStore
+from fleet.adapters.checkpoints_s3 import ObjectStore
 from fleet.domain.checkpoint_shelves import Shelf
 from fleet.domain.checkpoints import Components, Presence, State
 from fleet.saves import Survey
@@ -270,6 +273,33 @@ def test_only_so_many_folders_are_real_and_only_its_own_is_emptied(tmp_path: Pat
     with pytest.raises(ValueError, match="was not made by the rehearsal"):
         places.open(other)
     assert (other / "claims" / "precious").exists()
+
+
+@pytest.mark.parametrize("kind", ["hf-trainer", "megatron-lm"])
+async def test_to_a_bucket_where_an_object_store_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret")
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        lab = Lab(tmp_path, trainer(kind, args=["--checkpoint-dir", f"s3://runs-{kind}/run", "--checkpoint-every=50"]))
+        host, port = server.get_host_and_port()
+        lab.trainings.places.objects = f"http://{host}:{port}"
+        boto3.client("s3", endpoint_url=lab.trainings.places.objects).create_bucket(Bucket=f"runs-{kind}")
+        store = ObjectStore(f"runs-{kind}", "", lab.trainings.places.objects, ("AKIDEXAMPLE", "not-a-secret"))
+        async with lab:
+            await lab.until(EVERY * STEP_S + 0.6 * SAVE_S)
+            (shelf,) = Survey(store, "run").shelves()
+            assert (shelf.newest, len(shelf.of(State.IN_PROGRESS))) == (None, 1)
+            await lab.until(5 * EVERY * STEP_S)
+            (shelf,) = Survey(store, "run").shelves()
+            assert [each.step for each in shelf.of(State.COMPLETE)] == [100, 150, 200]
+            await lab.kill()
+            assert await lab.measure("resumed_step") == 200
+    finally:
+        server.stop()
 
 
 # Over the wire

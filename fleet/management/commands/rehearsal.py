@@ -18,7 +18,9 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 -- as Django declares it
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--home", type=Path, required=True, help="folder for the kubeconfig and what trainers save (claims/)")
+        parser.add_argument(
+            "--home", type=Path, required=True, help="folder for the kubeconfig and what trainers save (claims/)"
+        )
         parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any free one)")
         parser.add_argument("--page-port", type=int, default=0, help="port of its page (default: any free one)")
         parser.add_argument("--nodes", type=int, default=24, help="GPU nodes of 8 GPUs each")
@@ -27,6 +29,9 @@ class Command(BaseCommand):
         parser.add_argument("--churn", type=float, default=0.0, help="changes a second on top (needs --pods)")
         parser.add_argument(
             "--readings-to", default="", metavar="URL", help="where the agents on its nodes post readings"
+        )
+        parser.add_argument(
+            "--objects", default="", metavar="URL", help="S3 server that trainers save to, where they name a bucket"
         )
         parser.add_argument("--speed", type=float, default=1.0, help="how much faster than the wall clock")
 
@@ -51,6 +56,8 @@ class Command(BaseCommand):
             loop.add_signal_handler(number, stopping.set)
         gc.disable()  # what is made until then stays: collecting in between only takes time
         rehearsal = Rehearsal(seed, RealClock(speed), nodes, more["pods"], churn=more["churn"])
+        if rehearsal.trainings is not None:
+            rehearsal.trainings.places.objects = more["objects"]
         gc.freeze()  # the seeded fleet lives as long as the process: never search it for garbage
         gc.enable()
         async with listening(rehearsal, home, port, more["page_port"], more["readings_to"]) as ports:
