@@ -63,9 +63,9 @@ class Survey:
 
     def shelves(self, usual_save_s: float = 0.0) -> tuple[Shelf, ...]:
         """The checkpoints by directory. Raises PortError when the path cannot be listed, or holds far too many files."""
-        listing = self._store.list(self._path, MOST_FILES)
+        root, listing = self._list()
         self.read_bytes = self.judged = 0
-        self._units = {unit.path: unit for unit in self._find(listing)}
+        self._units = {unit.path: unit for unit in self._find(root, listing)}
         self._known = {path: self._judge(unit, listing.uploads) for path, unit in self._units.items()}
         together: dict[str, list[Checkpoint]] = {}
         for path, (_, found) in self._known.items():
@@ -87,9 +87,19 @@ class Survey:
         judged = state(notes, checkpoint.components)
         yield structs.replace(checkpoint, state=judged, notes=tuple(dict.fromkeys(notes)), read_bytes=look.read_bytes)
 
-    def _find(self, listing: Listing) -> Iterator[Unit]:
-        single = listing.files[0].path == self._path if len(listing.files) == 1 else False
-        path = self._path.rpartition("/")[0] if single else self._path
+    def _list(self) -> tuple[str, Listing]:
+        """What is at the path, and where that is: a link within the store is followed, one that leads out of it is refused."""
+        listing = self._store.list(self._path, MOST_FILES)
+        link = listing.omitted[0] if not listing.files and len(listing.omitted) == 1 else None
+        if link is None or link.path != self._path:
+            return self._path, listing
+        if link.why is Why.LINK:
+            return link.leads_to, self._store.list(link.leads_to, MOST_FILES)
+        raise PortError(f"{link.path} leads elsewhere", retryable=False, reason=link.why.value)
+
+    def _find(self, root: str, listing: Listing) -> Iterator[Unit]:
+        single = listing.files[0].path == root if len(listing.files) == 1 else False
+        path = root.rpartition("/")[0] if single else root
         return units(Folder.of(listing, path), "" if single else self._name)
 
     def _judge(self, unit: Unit, uploads: bool) -> tuple[int, Checkpoint]:
