@@ -24,7 +24,15 @@ def handed_up(pod: Pod | None, row: PodRow | None) -> HandedUp | None:
     if pod is None or row is None:
         return None
     state = (capacity.finished(pod), is_ready(pod), is_starting(row))
-    course = (row.uid, row.stage, row.template, row.ready_at, row.waiting_message, _struggle(pod, row))
+    course = (
+        row.uid,
+        row.stage,
+        row.template,
+        row.ready_at,
+        row.waiting_message,
+        row.restarts > 0,
+        _struggle(pod, row),
+    )
     return row.node, row.workload, row.owner_name, row.resources, row.team, row.budgets, state, course
 
 

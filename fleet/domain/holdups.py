@@ -18,9 +18,10 @@ from fleet.domain.budgets import selects
 from fleet.domain.objects import Budget, Condition, ContainerStatus, Deployment, Pod, Probe, Terminated, seconds
 from fleet.domain.picture import EventRow, PodRow
 from fleet.domain.pods import STARTING as PASSING
+from fleet.domain.pods import ready_after_s
 from fleet.domain.rollout_picture import HoldupRow
 from fleet.domain.rollouts import Bounds, Progress, Rolled, Verdict
-from fleet.domain.stages import IMAGE_TROUBLE, ON_ITS_WAY, Stage, ready_after_s
+from fleet.domain.stages import IMAGE_TROUBLE, ON_ITS_WAY, Stage
 
 LONGEST: Final = 1_024  # characters of evidence, the end of it where a log speaks
 QUOTA_WORDS: Final = "exceeded quota"
@@ -70,6 +71,8 @@ class Case(Struct, frozen=True):
 
 def holdups(case: Case) -> tuple[HoldupRow, ...]:
     """In the order of `Cause`. Empty as long as everything goes its way."""
+    if case.progress.verdict is Verdict.DONE and all(row.stage == Stage.READY for _, row in case.new):
+        return ()
     order = list(Cause)
     found = [*_of_controller(case), *_of_placing(case), *_of_containers(case)]
     return tuple(sorted(found, key=lambda row: order.index(Cause(row.cause))))
@@ -207,7 +210,7 @@ def _budget_facts(case: Case, name: str) -> tuple[Fact, ...]:
     """The guaranteed startup budget, beside how long pods of the old version took from creation to Ready."""
     containers = case.found.spec.template.spec.containers
     probe = next((c.startup_probe for c in containers if c.name == name), None)
-    took = [after for pod, _ in case.old if (after := ready_after_s(pod)) is not None]
+    took = [after for _, row in case.old if (after := ready_after_s(row)) is not None]
     budget: tuple[Fact, ...] = (("budget_s", startup_budget_s(probe)),) if probe else ()
     return budget + ((("old_ready_after_s", round(median(took))),) if took else ())
 

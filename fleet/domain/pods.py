@@ -69,6 +69,14 @@ def by_age(row: PodRow) -> tuple[float, str, str]:
     return row.created_at if row.created_at is not None else float("inf"), row.namespace, row.name
 
 
+def ready_after_s(row: PodRow) -> float | None:
+    """From a pod's creation to Ready, warm-up included. None while it is not Ready, and for one whose containers started again:
+    that would tell of something else."""
+    if row.created_at is None or row.ready_at is None or row.ready_at < row.created_at or row.restarts:
+        return None
+    return row.ready_at - row.created_at
+
+
 def is_ready(pod: Pod) -> bool:
     condition = _condition(pod, "Ready")
     return condition is not None and condition.status == "True"

@@ -15,7 +15,7 @@ from fleet.domain.capacity import effective_requests
 from fleet.domain.holdups import Case, Level, holdups
 from fleet.domain.objects import Budget, DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet, seconds
 from fleet.domain.picture import EventRow, PodRow
-from fleet.domain.pods import DEPLOYMENT_HASH
+from fleet.domain.pods import DEPLOYMENT_HASH, ready_after_s
 from fleet.domain.rollout_picture import RolloutRow
 from fleet.domain.rollouts import (
     Remark,
@@ -26,10 +26,13 @@ from fleet.domain.rollouts import (
     progress,
     strategy_of,
 )
-from fleet.domain.stages import Stage, ready_after_s, ready_at
+from fleet.domain.stages import Stage
 
 REVISION = "deployment.kubernetes.io/revision"
 DAEMON_GENERATION, POD_GENERATION = "deprecated.daemonset.template.generation", "pod-template-generation"
+
+STAGES = tuple(stage.value for stage in Stage)
+NOT_HELD = frozenset({Stage.PLACING.value, Stage.STOPPING.value})
 
 Placed = tuple[Pod, PodRow]
 
@@ -43,18 +46,44 @@ class Surroundings(Struct, frozen=True):
     warnings: Callable[[PodRow], Sequence[EventRow]] = lambda _: ()
 
 
+class _Side:
+    """The pods of one version, sorted into stages in one go: a large fleet has thousands of rollouts at rest."""
+
+    def __init__(self, pods: list[Placed]) -> None:
+        self.pods = pods
+        self.by_stage: dict[str, list[PodRow]] = {}
+        for _, row in pods:
+            self.by_stage.setdefault(row.stage, []).append(row)
+        self.stopping = self.by_stage.get(Stage.STOPPING, [])
+
+    @property
+    def staying(self) -> int:
+        return len(self.pods) - len(self.stopping)
+
+    def gpus(self) -> int:
+        """Held by pods that are not terminating, which are counted apart."""
+        held = (rows for stage, rows in self.by_stage.items() if stage not in NOT_HELD)
+        return sum([row.gpus for rows in held for row in rows])
+
+    def stages(self) -> tuple[tuple[str, int], ...]:
+        return tuple([(stage, len(self.by_stage[stage])) for stage in STAGES if stage in self.by_stage])
+
+    def made(self) -> list[float]:
+        return [row.created_at for _, row in self.pods if row.created_at is not None]
+
+
 def rollout_row(found: Rolled, placed: Sequence[Placed], around: Surroundings) -> RolloutRow:
     alive = [one for one in placed if one[1].stage != Stage.ENDED]
     newest = newest_template(found, around.sets, alive)
-    new = [one for one in alive if one[1].template == newest]
-    old = [one for one in alive if one[1].template != newest]
+    new = _Side([one for one in alive if one[1].template == newest])
+    old = _Side([one for one in alive if one[1].template != newest])
     stands, limits = progress(found), bounds_of(found)
     row = _counted(found, old, new)
-    case = Case(found, stands, limits, new, old, around.warnings, around.budgets, row.available)
+    case = Case(found, stands, limits, new.pods, old.pods, around.warnings, around.budgets, row.available)
     row = replace(
         row,
-        verdict=stands.verdict,
-        step=stands.step,
+        verdict=stands.verdict.value,
+        step=stands.step.value,
         have=stands.have,
         want=stands.want,
         template=newest,
@@ -62,12 +91,11 @@ def rollout_row(found: Rolled, placed: Sequence[Placed], around: Surroundings) -
         unavailable=limits.unavailable if limits else None,
         max_pods=limits.max_pods if limits else None,
         min_available=limits.min_available if limits else None,
-        was=_was(old, around.sets),
+        was=_was(old, around.sets) if old.pods else "",
         deadline_at=deadline_at(found),
         holdups=holdups(case),
     )
-    row = replace(row, remarks=_remarks(row))
-    return _foretold(found, row, old, new)
+    return _foretold(found, replace(row, remarks=_remarks(row)), old, new)
 
 
 def newest_template(found: Rolled, sets: Iterable[ReplicaSet], pods: Sequence[Placed]) -> str | None:
@@ -100,22 +128,22 @@ def _newest_daemon(found: DaemonSet, pods: Sequence[Placed]) -> str | None:
     return youngest[1].template if youngest else None
 
 
-def _counted(found: Rolled, old: Sequence[Placed], new: Sequence[Placed]) -> RolloutRow:
-    stopping = [row for _, row in (*old, *new) if row.stage == Stage.STOPPING]
+def _counted(found: Rolled, old: _Side, new: _Side) -> RolloutRow:
+    stopping = old.stopping + new.stopping
     return RolloutRow(
         kind=type(found).__name__,
         strategy=strategy_of(found),
-        old=_staying(old),
-        new=_staying(new),
+        old=old.staying,
+        new=new.staying,
         terminating=len(stopping),
-        old_gpus=_held(old),
-        new_gpus=_held(new),
-        terminating_gpus=sum(row.gpus for row in stopping),
+        old_gpus=old.gpus(),
+        new_gpus=new.gpus(),
+        terminating_gpus=sum(row.gpus for row in stopping if row.node),
         gpus_per_pod=sum(effective_requests(found.spec.template.spec).values()),
-        gpus_per_old_pod=max((row.gpus for _, row in old), default=0),
-        answering=sum(ready_at(pod) is not None for pod, _ in old),
-        old_stages=_stages(old),
-        new_stages=_stages(new),
+        gpus_per_old_pod=max((row.gpus for _, row in old.pods), default=0),
+        answering=sum(row.ready_at is not None for _, row in old.pods),
+        old_stages=old.stages(),
+        new_stages=new.stages(),
         **_of_object(found),
     )
 
@@ -141,28 +169,12 @@ def _of_object(found: Rolled) -> dict[str, Any]:
             return {"desired": found.status.desired_number_scheduled, "available": found.status.number_available}
 
 
-def _staying(pods: Iterable[Placed]) -> int:
-    return sum(row.stage != Stage.STOPPING for _, row in pods)
-
-
-def _held(pods: Iterable[Placed]) -> int:
-    """Terminating pods hold theirs as well, but are counted apart."""
-    return sum(row.gpus for _, row in pods if row.node and row.stage != Stage.STOPPING)
-
-
-def _stages(pods: Iterable[Placed]) -> tuple[tuple[str, int], ...]:
-    counted = Counter(row.stage for _, row in pods)
-    return tuple((stage.value, counted[stage]) for stage in Stage if counted[stage])
-
-
-def _was(old: Iterable[Placed], sets: Iterable[ReplicaSet]) -> str:
+def _was(old: _Side, sets: Iterable[ReplicaSet]) -> str:
     """Revision of the version that most old pods have; of a Deployment alone."""
-    revisions = {
-        one.metadata.labels.get(DEPLOYMENT_HASH, ""): one.metadata.annotations.get(REVISION, "") for one in sets
-    }
-    counted = Counter(row.template for _, row in old)
-    most = max(counted, key=lambda template: (counted[template], template), default="")
-    return revisions.get(most, "")
+    counted = Counter(row.template for _, row in old.pods)
+    most = max(counted, key=lambda template: (counted[template], template))
+    mine = (one.metadata for one in sets if one.metadata.labels.get(DEPLOYMENT_HASH, "") == most)
+    return next((meta.annotations.get(REVISION, "") for meta in mine), "")
 
 
 def _remarks(row: RolloutRow) -> tuple[str, ...]:
@@ -183,30 +195,31 @@ def _remarks(row: RolloutRow) -> tuple[str, ...]:
 # When it will be through
 
 
-def _foretold(found: Rolled, row: RolloutRow, old: Sequence[Placed], new: Sequence[Placed]) -> RolloutRow:
+def _foretold(found: Rolled, row: RolloutRow, old: _Side, new: _Side) -> RolloutRow:
     """Start, load time and end, in whole seconds, as far as pods have shown them.
 
     The controller makes as many pods at once as the bounds let it, so what is still missing comes in rounds. A round takes what
     the rounds so far took from one pod to its successor, and at least the load time.
     """
-    took = [after for pod, one in new if one.stage == Stage.READY and (after := ready_after_s(pod)) is not None]
+    ready = new.by_stage.get(Stage.READY, [])
+    took = [after for one in ready if (after := ready_after_s(one)) is not None]
     load_s = float(round(median(took))) if took else None
+    if row.verdict == Verdict.DONE:
+        return replace(row, ready_after_s=load_s)
     row = replace(row, started_at=_started_at(old, new), ready_after_s=load_s, seen=len(took))
     stuck = any(one.level == Level.BAD for one in row.holdups)
     if load_s is None or row.verdict != Verdict.ROLLING or stuck:
         return row
-    made = sorted(one.created_at for _, one in new if one.created_at is not None and one.stage != Stage.STOPPING)
+    made = sorted(new.made())
     width = max(1, (row.surge or 0) + (row.unavailable or 0))
     gaps = [later - earlier for earlier, later in zip(made, made[width:], strict=False)]
     round_s = max([load_s, *([median(gaps)] if gaps else [])])
     rounds = -(-max(0, row.desired - row.partition - row.new) // width)
-    eta_at = made[-1] + load_s + rounds * round_s + found.spec.min_ready_seconds if made else None
-    return row if eta_at is None else replace(row, eta_at=float(round(eta_at)))
+    eta_at = made[-1] + load_s + rounds * round_s + found.spec.min_ready_seconds
+    return replace(row, eta_at=float(round(eta_at)))
 
 
-def _started_at(old: Iterable[Placed], new: Iterable[Placed]) -> float | None:
+def _started_at(old: _Side, new: _Side) -> float | None:
     """When the first new pod was made after the last old one: an undo finds pods of its version that are older."""
-    begun = max((row.created_at for _, row in old if row.created_at is not None), default=0.0)
-    return min(
-        (row.created_at for _, row in new if row.created_at is not None and row.created_at >= begun), default=None
-    )
+    begun = max(old.made(), default=0.0)
+    return min([at for at in new.made() if at >= begun], default=None)

@@ -47,31 +47,16 @@ def stage(pod: Pod) -> Stage:
 
 def ready_at(pod: Pod) -> float | None:
     """Since when it has been Ready; None while it is not."""
-    found = condition(pod, "Ready")
+    found = _condition(pod, "Ready")
     return seconds(found.last_transition_time) if found is not None and found.status == "True" else None
 
 
-def ready_after_s(pod: Pod) -> float | None:
-    """From its creation to Ready, warm-up included. None while it is not Ready, and for a pod that started again meanwhile or
-    that a broken node made Ready anew: both would tell of something else."""
-    created, ready = seconds(pod.metadata.creation_timestamp), ready_at(pod)
-    if (
-        created is None
-        or ready is None
-        or ready < created
-        or any(s.restart_count for s in pod.status.container_statuses)
-    ):
-        return None
-    started = condition(pod, "PodReadyToStartContainers")
-    return ready - created if started is None or started.status == "True" else None
-
-
-def condition(pod: Pod, name: str) -> Condition | None:
+def _condition(pod: Pod, name: str) -> Condition | None:
     return next((c for c in pod.status.conditions if c.type == name), None)
 
 
 def _is_true(pod: Pod, name: str) -> bool:
-    found = condition(pod, name)
+    found = _condition(pod, name)
     return found is not None and found.status == "True"
 
 

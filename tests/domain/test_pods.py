@@ -7,6 +7,7 @@ import pytest
 from fleet.domain import capacity, kube, pods
 from fleet.domain.owners import Ownership
 from fleet.domain.picture import PodRow
+from fleet.domain.pods import ready_after_s
 from tests.domain import cluster
 from tests.domain.cluster import EPOCH, EPOCH_AT
 
@@ -255,3 +256,17 @@ def test_the_team_is_the_pods_or_its_workloads(labels: dict[str, str], above: di
         cluster.controller("Job", "j", labels={}) | {"metadata": cluster.meta("j", "lab", labels=above)}
     )
     assert row(cluster.pod(labels=labels), Ownership("Job/lab/j", "Job", "j", job)).team == team
+
+
+@pytest.mark.parametrize(
+    ("one", "took"),
+    [
+        (PodRow("u", "lab", "p", created_at=100.0, ready_at=290.0), 190.0),
+        (PodRow("u", "lab", "p", created_at=100.0), None),
+        (PodRow("u", "lab", "p", ready_at=290.0), None),
+        (PodRow("u", "lab", "p", created_at=100.0, ready_at=290.0, restarts=1), None),
+        (PodRow("u", "lab", "p", created_at=100.0, ready_at=99.0), None),
+    ],
+)
+def test_how_long_a_pod_took_to_be_ready(one: PodRow, took: float | None) -> None:
+    assert ready_after_s(one) == took

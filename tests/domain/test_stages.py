@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.domain.objects import Pod
-from fleet.domain.stages import Stage, ready_after_s, ready_at, stage
+from fleet.domain.stages import Stage, ready_at, stage
 from tests.domain.cluster import EPOCH, EPOCH_AT, decoded, pod
 
 READY = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-12-01T19:03:10Z"}]
@@ -57,11 +57,6 @@ def test_the_stage_of_a_pod(found: Pod, wanted: Stage) -> None:
     assert stage(found) is wanted
 
 
-def test_how_long_a_pod_took() -> None:
-    found = made(status={"conditions": READY})
-    assert (ready_at(found), ready_after_s(found)) == (EPOCH_AT + 190, 190)
-    assert (ready_at(made(status=status(RUNS))), ready_after_s(made(status=status(RUNS)))) == (None, None)
-    again = made(
-        status={"conditions": READY, "containerStatuses": [{"name": "main", "restartCount": 1, "state": RUNS}]}
-    )
-    assert (ready_at(again), ready_after_s(again)) == (EPOCH_AT + 190, None), "a second start tells of something else"
+def test_since_when_a_pod_is_ready() -> None:
+    assert ready_at(made(status={"conditions": READY})) == EPOCH_AT + 190
+    assert ready_at(made(status=status(RUNS))) is None
