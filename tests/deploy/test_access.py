@@ -17,7 +17,9 @@ from fleet.adapters.cluster_kubernetes import KubernetesCluster
 from fleet.adapters.cluster_streams import Patience
 from fleet.adapters.exporters_kubernetes import KubernetesExporters
 from fleet.adapters.reviews_kubernetes import KubernetesReviews
+from fleet.domain.facts import Right
 from fleet.domain.kube import RESOURCES, Bookmark, Kind, Listed, Lost
+from fleet.domain.training import Signal
 from fleet.live import MemoryPicture
 from fleet.observe import Writer
 from fleet.ports import PortError
@@ -25,7 +27,7 @@ from fleet.simulation.auth import service_account
 from fleet.simulation.catalogue import AGENT
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
 from fleet.simulation.store import Store
-from tests.deploy.files import DCGM, MAINTENANCE, Object, manifest, manifests
+from tests.deploy.files import DCGM, MAINTENANCE, SAVE_HOOKS, SAVE_SIGNALS, Object, manifest, manifests
 from tests.fleet.clusters import wait_for
 
 ROLE = manifest("ClusterRole", "vigie-watch")
@@ -287,6 +289,33 @@ def test_who_maintains_may_do_what_a_drain_does_and_nothing_else(tmp_path: Path)
             assert server.send(method, path, b"", within_s=5).status == 403
         granted = {verb for verb, *_ in grants(manifest("ClusterRole", "vigie-actions", MAINTENANCE))}
         assert granted == {"get", "list", "patch", "create"}
+
+
+def test_trainers_are_asked_to_save_only_where_a_role_lets_us(tmp_path: Path) -> None:
+    roles = [*manifests(MAINTENANCE), *manifests(SAVE_HOOKS), *manifests(SAVE_SIGNALS)]
+    with serving(Rehearsal(nodes=8, pace=0), tmp_path / "cluster") as cluster:
+        cluster.call(lambda: plant(cluster.rehearsal.store, [*manifests(), *roles]))
+        server = KubernetesCluster("rehearsal", str(kubeconfig_of(cluster, "vigie-actions", tmp_path))).server
+        changes = KubernetesChanges(server)
+        rights = (
+            Right("create", "pods/proxy", "training"),
+            *(Right(v, "pods/exec", "training") for v in ("create", "get")),
+        )
+        assert all(found.allowed for found in changes.may(rights))
+        trainer = "llama-sft-70b-0"
+        changes.post_to_pod("training", trainer, 29500, "/checkpoint")
+        changes.signal_pod("training", trainer, "main", Signal.USR1)
+        for elsewhere in (
+            lambda: changes.post_to_pod("inference", "nobody", 8000, "/checkpoint"),
+            lambda: changes.signal_pod("inference", "nobody", "main", Signal.TERM),
+        ):
+            with pytest.raises(PortError) as refused:
+                elsewhere()
+            assert refused.value.status == 403
+    assert grants(manifest("Role", "vigie-save-hooks", SAVE_HOOKS)) == [("create", "", "pods/proxy")]
+    assert grants(manifest("Role", "vigie-save-signals", SAVE_SIGNALS)) == [
+        ("create", "", "pods/exec"), ("get", "", "pods/exec"),
+    ]  # fmt: skip
 
 
 def test_without_its_roles_nothing_can_be_scraped(bare: Serving, tmp_path: Path) -> None:

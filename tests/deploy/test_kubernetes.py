@@ -20,6 +20,8 @@ from tests.deploy.files import (
     DCGM,
     MAINTENANCE,
     RUNS,
+    SAVE_HOOKS,
+    SAVE_SIGNALS,
     Object,
     built,
     commands,
@@ -122,7 +124,7 @@ class TestSchema:
         found = {m["kind"] for m in built(folder)}
         assert found - CLUSTER_KINDS == KINDS[folder]
 
-    @pytest.mark.parametrize("folder", [BASE, AGENT, DCGM, MAINTENANCE])
+    @pytest.mark.parametrize("folder", [BASE, AGENT, DCGM, MAINTENANCE, SAVE_HOOKS, SAVE_SIGNALS])
     def test_all_files_are_part_of_it(self, folder: Path) -> None:
         assert {p.name for p in folder.iterdir()} == {"kustomization.yaml", *kustomization(folder)["resources"]}
 

@@ -6,8 +6,11 @@ from fleet.adapters.cluster_changes import KubernetesChanges
 from fleet.adapters.cluster_kubernetes import KubernetesCluster
 from fleet.domain.draining import Meaning, classify
 from fleet.domain.facts import Right
+from fleet.domain.training import Signal
 from fleet.ports import PortError
 from fleet.simulation.rehearsal import Rehearsal, serving
+
+TRAINER = "llama-sft-70b-0"
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +93,51 @@ def test_a_pod_answers_through_the_proxy(changes):
     with pytest.raises(PortError) as missing:
         changes.get_from_pod(pod.metadata.namespace, "nobody", port, "/metrics")
     assert missing.value.status == 404
+
+
+def saves_now(running, trainer: str) -> bool:
+    def of_its_training():
+        return running.rehearsal.trainings.of(running.rehearsal.store.get("pods", "training", trainer)).save is not None
+
+    return running.call(of_its_training)
+
+
+@pytest.mark.parametrize("trainer", [TRAINER, "moe-8x7b-pretrain-0"])
+def test_a_trainer_is_asked_to_save(running, changes, trainer):
+    assert not saves_now(running, trainer)
+    if trainer == TRAINER:
+        changes.post_to_pod("training", trainer, 29500, "/checkpoint")
+    else:
+        changes.signal_pod("training", trainer, "main", Signal.USR1)
+    assert saves_now(running, trainer)
+
+
+@pytest.mark.parametrize(
+    ("ask", "status"),
+    [
+        (lambda changes: changes.post_to_pod("training", TRAINER, 29500, "/other"), 404),
+        (lambda changes: changes.post_to_pod("training", "nobody", 29500, "/checkpoint"), 404),
+        (lambda changes: changes.post_to_pod("training", TRAINER, 1, "/checkpoint"), 503),
+        (lambda changes: changes.signal_pod("training", TRAINER, "other", Signal.USR1), 400),
+        (lambda changes: changes.signal_pod("training", "nobody", "main", Signal.USR1), 404),
+    ],
+)
+def test_a_refusal_to_save_has_its_status(changes, ask, status):
+    with pytest.raises(PortError) as refused:
+        ask(changes)
+    assert refused.value.status == status
+
+
+def test_a_signal_is_one_of_four(changes):
+    with pytest.raises(ValueError, match="KILL"):
+        changes.signal_pod("training", TRAINER, "main", "KILL")
+
+
+@pytest.mark.parametrize("path", ["/../../../other/pods/theirs:80/proxy/stop", "/a/%2e%2E/b", "/x?y=1", "/..", "/a#b"])
+def test_a_hook_does_not_lead_out_of_its_pod(changes, path):
+    with pytest.raises(PortError) as refused:
+        changes.post_to_pod("training", "nobody", 29500, path)
+    assert refused.value.reason == "path"
 
 
 @pytest.mark.parametrize("path", ["/../../../other/pods/theirs:80/proxy/stop", "/a/%2e%2E/b", "/./x", "/..", "/..?q"])
