@@ -61,8 +61,9 @@ class Survey:
         self._known: dict[str, tuple[int, Checkpoint]] = {}
         self._units: dict[str, Unit] = {}
 
-    def shelves(self, usual_save_s: float = 0.0) -> tuple[Shelf, ...]:
-        """The checkpoints by directory. Raises PortError when the path cannot be listed, or holds far too many files."""
+    def shelves(self, usual_save_s: float = 0.0, now: float | None = None) -> tuple[Shelf, ...]:
+        """The checkpoints by directory, as old as they are `now`. Raises PortError when the path cannot be listed, or holds far
+        too many files."""
         root, listing = self._list()
         self.read_bytes = self.judged = 0
         self._units = {unit.path: unit for unit in self._find(root, listing)}
@@ -70,7 +71,8 @@ class Survey:
         together: dict[str, list[Checkpoint]] = {}
         for path, (_, found) in self._known.items():
             together.setdefault(self._units[path].shelf, []).append(found)
-        return tuple(self._shelf(path, found, listing, usual_save_s) for path, found in sorted(together.items()))
+        now = self._now() if now is None else now
+        return tuple(self._shelf(path, found, listing, now, usual_save_s) for path, found in sorted(together.items()))
 
     def deep(self, checkpoint: Checkpoint) -> Iterator[Progress | Checkpoint]:
         """Compare a checkpoint of the last call with its own checksums: yields the progress, and at the end what it is then."""
@@ -112,11 +114,11 @@ class Survey:
         self.judged += 1
         return unit.version, found
 
-    def _shelf(self, path: str, found: list[Checkpoint], listing: Listing, usual_save_s: float) -> Shelf:
+    def _shelf(self, path: str, found: list[Checkpoint], listing: Listing, now: float, usual_save_s: float) -> Shelf:
         look = Look(_Reads(self._store), self._limits)
         hints = checkpoint_shelves.trackers(path, listing, look)
         self.read_bytes += look.read_bytes
-        return checkpoint_shelves.shelf(path, found, hints, self._now(), usual_save_s)
+        return checkpoint_shelves.shelf(path, found, hints, now, usual_save_s)
 
 
 def _passing(checkpoint: Checkpoint) -> bool:

@@ -62,7 +62,7 @@ class Stores:
             return freshness.unread(training, now, usual, report, found)
         limit_s = within_s if within_s is not None else FRESH_WITHIN_S if fresh else SCAN_WITHIN_S
         try:
-            shelves = self._door(found.grant).shelves(found.path, usual.cost_s or 0.0, limit_s, fresh=fresh)
+            shelves = self._door(found.grant).shelves(found.path, usual.cost_s or 0.0, now, limit_s, fresh=fresh)
         except PortError as error:
             if error.reason != "gone" or not found.path or usual.saves:
                 return freshness.unread(training, now, usual, report, error.reason or "failed", str(error))
@@ -101,7 +101,9 @@ class _Door:
         self._rooms: dict[str, _Room] = {}
         self._overdue: set[_Room] = set()  # where a call goes on that somebody has given up
 
-    def shelves(self, path: str, usual_save_s: float, within_s: float, *, fresh: bool) -> tuple[Shelf, ...]:
+    def shelves(
+        self, path: str, usual_save_s: float, now: float | None, within_s: float, *, fresh: bool
+    ) -> tuple[Shelf, ...]:
         """Raises PortError, also when it takes too long."""
         with self._lock:
             room = self._rooms.setdefault(path, _Room())
@@ -110,7 +112,9 @@ class _Door:
         if silent or not room.free.acquire(timeout=within_s):
             raise _silence()
         call = _Call()
-        threading.Thread(target=self._run, args=(call, room, path, usual_save_s), name="store", daemon=True).start()
+        threading.Thread(
+            target=self._run, args=(call, room, path, usual_save_s, now), name="store", daemon=True
+        ).start()
         if not call.done.wait(max(0.0, until - time.monotonic())):
             with self._lock:
                 if not call.done.is_set():
@@ -122,18 +126,18 @@ class _Door:
 
     def deep(self, root: str, path: str) -> Iterator[Progress | Checkpoint]:
         """On the caller's thread, with a survey of its own so that nobody waits for it, once the store has answered."""
-        self.shelves(root, 0.0, SCAN_WITHIN_S, fresh=True)
+        self.shelves(root, 0.0, None, SCAN_WITHIN_S, fresh=True)
         survey = Survey(self._opened(), root)
         found = next((each for shelf in survey.shelves() for each in shelf.checkpoints if each.path == path), None)
         if found is None:
             raise PortError(f"{path}: no such checkpoint", retryable=False, reason="gone")
         yield from survey.deep(found)
 
-    def _run(self, call: "_Call", room: "_Room", path: str, usual_save_s: float) -> None:
+    def _run(self, call: "_Call", room: "_Room", path: str, usual_save_s: float, now: float | None) -> None:
         try:
             if room.survey is None:
                 room.survey = Survey(self._opened(), path)
-            call.shelves = room.survey.shelves(usual_save_s)
+            call.shelves = room.survey.shelves(usual_save_s, now)
         except Exception as error:  # noqa: BLE001 - handed to whoever waits
             call.error = error
         finally:

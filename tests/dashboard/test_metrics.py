@@ -1,5 +1,7 @@
 """What Prometheus reads: numbers of every cluster, our own lags, bounded labels, and who may ask."""
 
+import time
+
 import msgspec
 import pytest
 from django.test import Client
@@ -9,6 +11,7 @@ from dashboard import tokens
 from dashboard.metrics import MOST, OTHER, bounded
 from fleet import live
 from fleet.domain.picture import AttentionRow, FleetRow, NodeRow, ProductRow, Resource
+from fleet.domain.save_picture import CheckpointRow
 from tests.dashboard.pictures import Writer, nodes
 
 pytestmark = [pytest.mark.db, pytest.mark.broker, pytest.mark.django_db]
@@ -55,6 +58,23 @@ def test_the_fleets_numbers(writer):
     assert found["vigie_pool_gpus", cluster, "serve", "all"] == 8
     assert found["vigie_pool_gpus", cluster, "serve", "free"] == 0
     assert found["vigie_attention", cluster, "cordoned", "warn"] == 1
+
+
+def test_how_old_the_checkpoints_of_who_trains_are(writer):
+    """Of a job that is through nobody expects another one."""
+    now, cluster = time.time(), writer.cluster
+    rows = (
+        CheckpointRow("Job/ml/llm", "ml", standing="stale", newest_at=now - 4_000, target_s=1800.0),
+        CheckpointRow("Job/ml/new", "ml", standing="starting"),
+        CheckpointRow("Job/ml/done", "ml", standing="resting", newest_at=now - 90_000),
+    )
+    writer.publish(msgspec.structs.replace(nodes(0), checkpoints={row.workload: row for row in rows}))
+    found = scrape()
+    ages = {key[1:]: value for key, value in found.items() if key[0] == "vigie_checkpoint_age_seconds"}
+    assert list(ages) == [(cluster, "ml", "Job/llm")]
+    assert 4_000 <= ages[cluster, "ml", "Job/llm"] < 4_060
+    assert found["vigie_checkpoint_interval_seconds", cluster, "ml", "Job/llm"] == 1800
+    assert found["vigie_training_workloads", cluster, "stale"] == 1
 
 
 def test_our_own_lags(writer):
