@@ -1,24 +1,36 @@
 """What the default rehearsal offers to those who look for checkpoints: each way of saying where they are, each kind of place, and
 the policy of `manage.py up`, which grants one of two claims."""
 
+import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dashboard.launcher import REHEARSAL_POLICIES
+from fleet import act
+from fleet.act import Actor
 from fleet.adapters.checkpoints_files import FileStore
 from fleet.adapters.cluster_changes import KubernetesChanges
 from fleet.adapters.cluster_kubernetes import KubernetesCluster
 from fleet.domain.checkpoints import Format
 from fleet.domain.freshness import Freshness, Standing
-from fleet.domain.policies import policy
+from fleet.domain.picture import Snapshot
+from fleet.domain.policies import Policy, policy
 from fleet.domain.save_sites import Durability, Volumes
 from fleet.domain.training import Signal, Source, Training, training
-from fleet.simulation.rehearsal import Rehearsal, serving
+from fleet.simulation.catalogue import WORKLOADS
+from fleet.simulation.clock import ManualClock
+from fleet.simulation.eviction import Evictions
+from fleet.simulation.rehearsal import Rehearsal, Serving, serving
 from fleet.stores import Stores
+from tests.fleet import pictures
+from tests.fleet.shelves import OneStore
 
 CLAIMS = "pvc://training"
+STEP_S, SAVE_S = 3.0, 0.01
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +101,48 @@ def test_one_may_be_asked_over_http_and_one_by_a_signal(seen: dict[str, tuple[Tr
     assert (http.port, http.path) == (29500, "/checkpoint")
     assert (signal.signal, signal.container) == (Signal.USR1, "main")
     assert policy(REHEARSAL_POLICIES.format(claims='"/c"')).checkpoints.exec == ("training",)
+
+
+class Looking(OneStore):
+    """A site on a rehearsal whose time stands still while a plan is made."""
+
+    name, actions = "rehearsal", True
+
+    def __init__(self, served: Serving, changer: KubernetesChanges) -> None:
+        claims = served.kubeconfig.parent / "claims" / "training" / "checkpoints"
+        self.reports = {}
+        granted = policy(REHEARSAL_POLICIES.format(claims=f'"{claims}"')).store
+        self.stores = Stores(granted, lambda grant: FileStore(Path(grant.path)), self)
+        self.changer, self.policy = changer, Policy()
+        self.now = served.rehearsal.clock.now
+
+    def snapshot(self) -> Snapshot:
+        return pictures.read([node.metadata.name for node in self.changer.read_nodes()], self.now())
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.db
+def test_the_loss_shown_before_a_drain_is_what_is_lost_by_it() -> None:
+    clock = ManualClock()
+    (llama,) = [w for w in WORKLOADS if w.name == "llama-sft-70b"]
+    quick = replace(llama, annotations={"sim/save-seconds": f"{SAVE_S}"})
+    with serving(Rehearsal(clock=clock, nodes=6, pace=0, workloads=(quick,))) as served:
+        served.server.app.evictions = Evictions(served.rehearsal.store)
+        connection = KubernetesCluster("rehearsal", str(served.kubeconfig))
+        site = Looking(served, KubernetesChanges(connection.server))
+        served.run(clock.advance(140.0))
+
+        def told(name: str) -> float:
+            page = site.changer.get_from_pod("training", "llama-sft-70b-0", 29500, "/metrics").decode()
+            return float(re.search(rf"^training_{name}{{.*}} (\S+)$", page, re.MULTILINE)[1])  # type: ignore[index]
+
+        # A step has just ended: one that is half done is lost as well, and the plan rounds up.
+        served.run(clock.advance((told("checkpoint_timestamp_seconds") - SAVE_S - clock.now()) % STEP_S))
+        action = act.propose(site, "drain", "node-02", "because", Actor("olga", "operator"), site.now)
+        (shown,) = [pod for pod in act.plan_of(action).loss.pods if pod.training]
+        assert (shown.name, shown.saved_step) == ("llama-sft-70b-1", told("checkpoint_step"))
+        assert shown.steps == told("step") - told("checkpoint_step") > 0
+        site.changer.evict("training", shown.name, shown.uid, dry_run=False)
+        served.run(clock.advance(120.0))
+        assert (told("running"), told("lost_steps"), told("resumed_step")) == (1, shown.steps, shown.saved_step)
+        connection.close()
