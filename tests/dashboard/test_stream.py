@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from dashboard import accounts, tokens
 from dashboard.api import stream
 from dashboard.api.stream import event, version
 from fleet.domain.changes import Version
+from fleet.domain.picture import PodRow, WorkloadRow
+from fleet.domain.rollout_picture import RolloutRow
 from tests.dashboard.pictures import Writer, nodes
 
 pytestmark = [pytest.mark.db, pytest.mark.broker, pytest.mark.django_db(transaction=True)]
@@ -120,6 +123,30 @@ def test_whoever_missed_something_gets_a_snapshot(follow, writer, last):
 def test_one_node(follow, writer):
     tables = follow("view=node&node=node-02").next("snapshot")["data"]["tables"]
     assert list(tables["nodes"]) == ["node-02"]
+
+
+def test_one_rollout(follow, writer):
+    chat, other = (WorkloadRow("Deployment", "lab", name) for name in ("chat", "other"))
+    pods = {
+        name: PodRow(name, "lab", name, workload=f"Deployment/lab/{name}", stage="ready") for name in ("chat", "other")
+    }
+    rollouts = {
+        "Deployment/lab/chat": RolloutRow("Deployment", new=1),
+        "Deployment/lab/other": RolloutRow("Deployment"),
+    }
+    owners = {"Deployment/lab/chat": chat, "Deployment/lab/other": other}
+    writer.publish(replace(nodes(), pods=pods, workloads=owners, rollouts=rollouts))
+    events = follow("view=rollout&workload=Deployment/lab/chat")
+    tables = events.next("snapshot")["data"]["tables"]
+    assert {name: list(tables[name]) for name in ("pods", "workloads", "rollouts")} == {
+        "pods": ["chat"],
+        "workloads": ["Deployment/lab/chat"],
+        "rollouts": ["Deployment/lab/chat"],
+    }
+    moved = {key: replace(row, new=2) for key, row in rollouts.items()}
+    writer.publish(replace(writer.snapshot, rollouts=moved))
+    (group,) = events.next("delta")["data"]["tables"]["rollouts"]["groups"]
+    assert group == {"ids": ["Deployment/lab/chat"], "set": {"new": [2]}}
 
 
 @pytest.mark.parametrize(("query", "status"), [("view=wall", 422), ("view=clusters", 422), ("cluster=elsewhere", 404)])

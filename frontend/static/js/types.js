@@ -21,10 +21,19 @@
  * @typedef {{namespace: string, name: string, node: string, status: string, level: string, ready: number, containers: number,
  *   restarts: number, gpus: number, owner_kind: string, team: string, budgets: string[], grace_s: number | null,
  *   empty_dir: boolean, daemon: boolean, mirror: boolean, claims: number, created_at: number | null, product: string,
- *   resources: [string, number][], waiting_reason: string, waiting_message: string, terminating_at: number | null}} PodRow
+ *   resources: [string, number][], waiting_reason: string, waiting_message: string, terminating_at: number | null, stage: string,
+ *   template: string, ready_at: number | null}} PodRow
  * @typedef {{kind: string, namespace: string, name: string, team: string, desired: number | null, updated: number | null, ready: number,
  *   available: number | null, gpus_per_pod: number, gpus: number, short_since_at: number | null, paused: boolean, budgets: string[],
  *   created_at: number | null}} WorkloadRow
+ * @typedef {{cause: string, level: string, pods: number, pod: string, since_at: number | null, evidence: string,
+ *   facts: [string, string | number | null][]}} HoldupRow
+ * @typedef {{kind: string, strategy: string, verdict: string, step: string, have: number, want: number, desired: number, available: number,
+ *   surge: number | null, unavailable: number | null, max_pods: number | null, min_available: number | null, partition: number,
+ *   paused: boolean, revision: string, was: string, template: string | null, old: number, new: number, terminating: number,
+ *   old_gpus: number, new_gpus: number, terminating_gpus: number, gpus_per_pod: number, gpus_per_old_pod: number, answering: number,
+ *   old_stages: [string, number][], new_stages: [string, number][], remarks: string[], started_at: number | null,
+ *   deadline_at: number | null, eta_at: number | null, ready_after_s: number | null, seen: number, holdups: HoldupRow[]}} RolloutRow
  * @typedef {{product: string, free: number, fragmentation: [number, number | null][]}} ProductRow
  * @typedef {{nodes: number, nodes_ready: number, gpus: number, available: number, cordoned: number, tainted: number, silent: number,
  *   withdrawn: number, failed: number, unknown: number, free: number, overcommit: number, largest_hole: number, largest_hole_node: string,
@@ -38,7 +47,7 @@
  *
  * @typedef {{fleet: Record<string, FleetRow>, products: Record<string, ProductRow>, nodes: Record<string, NodeRow>,
  *   pods: Record<string, PodRow>, workloads: Record<string, WorkloadRow>, attention: Record<string, AttentionRow>,
- *   labels: Record<string, LabelsRow>, events: Record<string, EventRow>, gpus: Record<string, GpuRow>}} Tables
+ *   labels: Record<string, LabelsRow>, events: Record<string, EventRow>, gpus: Record<string, GpuRow>, rollouts: Record<string, RolloutRow>}} Tables
  *
  * @typedef {[number, number]} Version  epoch and number
  * @typedef {{ids: string[], set: Record<string, unknown[]>}} Group
@@ -55,7 +64,7 @@
  * @typedef {SnapshotFrame | DeltaFrame | PulseFrame | ByeFrame} Frame
  *
  * What the server tells the scripts of a page.
- * @typedef {{screen: string, node?: string}} View
+ * @typedef {{screen: string, node?: string, workload?: string}} View
  * @typedef {{cluster: string, view: View | null, lang: string, words: Record<string, string | string[]>, node_url: string,
  *   gpu_url: string,
  *   page_urls: Record<string, string>, do_urls: Record<string, string>,
