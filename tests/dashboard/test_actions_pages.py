@@ -16,17 +16,19 @@ from fleet import act, wiring
 from fleet.act import Actor, audit, running
 from fleet.domain.plans import ENDED, ActionState
 from fleet.models import Action, AuditEntry, AuditHead
+from fleet.simulation.clock import RealClock
 from fleet.simulation.rehearsal import Rehearsal, serving
 from tests.dashboard.pictures import well_read
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
 
 HERE = "/c/rehearsal/"
+SPEED = 10.0  # servers of models need a minute to come up again
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    with serving(Rehearsal(nodes=24, pace=0)) as found:
+    with serving(Rehearsal(nodes=24, clock=RealClock(SPEED), pace=0)) as found:
         yield found
 
 
