@@ -120,7 +120,7 @@ def newest_template(found: Rolled, sets: Iterable[ReplicaSet], pods: Sequence[Pl
 
 def _newest_daemon(found: DaemonSet, pods: Sequence[Placed]) -> str | None:
     generation = found.metadata.annotations.get(DAEMON_GENERATION)
-    marked = (row.template for pod, row in pods if pod.metadata.labels.get(POD_GENERATION) == generation)
+    marked = (row.template for pod, row in pods if pod.metadata.labels.get(POD_GENERATION, "") == generation)
     named = next(marked, None)
     if named is not None or found.status.updated_number_scheduled == 0:
         return named

@@ -7,11 +7,12 @@ What screens and actions use:
 
 - `Snapshot.rollouts["Deployment/chat/llm"]` is a `picture.RolloutRow` for every Deployment, StatefulSet and DaemonSet that is a
   workload, also at rest: bounds, counts, stages, GPUs, deadline, ETA, `verdict` and `step` (`have` of `want`), what kubectl calls
-  done though something is left (`remarks`), and `holdups`, the most serious first. It travels with the screens WORKLOADS,
-  ROLLOUTS and, for one workload, ROLLOUT (`changes.View(Screen.ROLLOUT, workload=key)`), which has its pods too.
-- `rollout_detail.detail(snapshot, key)` is what one page shows beyond that: pod by pod, the time line, ways out of each hold-up.
+  done though something is left (`remarks`), and `holdups`, the most serious first. The screen ROLLOUTS has all of them, and
+  `changes.View(Screen.ROLLOUT, workload=key)` one with its workload, its pods (`PodRow.stage`, new when its `template` is that of
+  the row) and its attention entries.
+- `rollout_detail.detail(snapshot, key)` is what one page shows besides: pod by pod, the time line, ways out of each hold-up.
 - `strategy.advise(ground)` ranks the strategies before a new version; `strategy.ground(snapshot, key)` reads the ground off the
-  picture, `strategy.surveyed(placement, pod)` off nodes and pods that were read afresh.
+  picture, `strategy.surveyed(places, pod, …)` gives its `free` from nodes and pods that were read afresh.
 
 Sources: Kubernetes, pkg/controller/deployment/util/deployment_util.go, pkg/apis/apps/validation, pkg/controller/statefulset,
 pkg/controller/daemon; kubectl, pkg/polymorphichelpers/rollout_status.go.

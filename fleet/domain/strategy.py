@@ -5,7 +5,8 @@ Must not decide for anybody: every strategy is shown with its numbers, and which
 is room", as everywhere in `scheduling`.
 
 The walk is the Deployment controller's: new pods up to `max_pods`, old ones go while `min_available` stay, those first that share
-their node with most others (controller_utils.go, ActivePodsWithRanks). What an old pod held is free for a new one afterwards.
+their node with most others (controller_utils.go, ActivePodsWithRanks). Of equals the
+one goes whose node takes no new pods: the walk is as unlucky as it may be. What an old pod held is free for a new one afterwards.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +23,6 @@ from fleet.domain.specs import FullPod
 from fleet.domain.stages import Stage
 
 FULL: Final = frozenset({Unfit.NO_GPUS, Unfit.NO_ROOM, Unfit.TOO_MANY_PODS, Unfit.HOST_PORT})
-NO_LIMIT: Final = 2**31  # pods without GPUs: no hole limits them
 
 
 class Kind(StrEnum):
@@ -85,11 +85,12 @@ class Strategy(Struct, frozen=True, kw_only=True):
 
 
 class Advice(Struct, frozen=True):
-    """`best`: the first kind that finishes; None when none does. `slots`: how many new pods find a place right now."""
+    """`best`: the first kind that finishes; None when none does. `slots`: how many new pods find a place right now; None: they
+    ask for no GPUs."""
 
     best: Kind | None
     strategies: tuple[Strategy, ...]
-    slots: int
+    slots: int | None
     largest: int  # the largest hole, in GPUs
 
 
@@ -105,17 +106,21 @@ def advise(ground: Ground) -> Advice:
         asked.append((Kind.PRESENT, ground.present))
     found = tuple(_strategy(kind, limits, ground) for kind, limits in asked)
     best = next((one.kind for one in found if one.finishes), None)
-    return Advice(best, found, _slots(ground.free, ground.gpus), max(ground.free.values(), default=0))
+    slots = sum(free // ground.gpus for free in ground.free.values()) if ground.gpus else None
+    return Advice(best, found, slots, max(ground.free.values(), default=0))
 
 
 def ground(snapshot: Snapshot, key: str, gpus: int | None = None) -> Ground | None:
     """The ground of workload `key` as the picture shows it; `gpus`: what a pod of the new version asks for, None as now. None:
-    it has no rollouts. Nodes count that take GPU pods of its product; finer rules (affinity, spread) need `surveyed`."""
+    it has no rollouts, or no pod that tells which kind of GPU it asks for. Nodes count that take GPU pods of its product; finer
+    rules (affinity, spread) need `surveyed`."""
     row = snapshot.rollouts.get(key)
     if row is None:
         return None
     pods = [pod for pod in snapshot.pods.values() if pod.workload == key and pod.stage != Stage.ENDED]
     per_pod = row.gpus_per_pod if gpus is None else gpus
+    if per_pod and not any(pod.resources for pod in pods):
+        return None
     limits = (row.surge, row.unavailable, row.max_pods, row.min_available)
     return Ground(
         replicas=row.desired,
@@ -164,7 +169,7 @@ def _is_of(node: NodeRow, product: str) -> bool:
 
 def _strategy(kind: Kind, limits: Bounds, ground: Ground) -> Strategy:
     whole = kind is Kind.BLUE_GREEN
-    placed = min(ground.replicas, _slots(ground.free, ground.gpus)) if whole else _Walk(ground, limits).placed()
+    placed = _fitting(ground) if whole or not ground.gpus else _Walk(ground, limits).placed()
     held_back = _volume_holds(whole, limits, ground)
     finishes = placed == ground.replicas and not held_back
     peak, held = _peaks(limits, ground, stopping=0 if whole else _stopping(limits, ground))
@@ -191,8 +196,11 @@ def _strategy(kind: Kind, limits: Bounds, ground: Ground) -> Strategy:
     )
 
 
-def _slots(free: Mapping[str, int], gpus: int) -> int:
-    return sum(found // gpus for found in free.values()) if gpus > 0 else NO_LIMIT
+def _fitting(ground: Ground) -> int:
+    """How many new pods find a place while all old ones stay; no hole limits those without GPUs."""
+    if not ground.gpus:
+        return ground.replicas
+    return min(ground.replicas, sum(free // ground.gpus for free in ground.free.values()))
 
 
 def _volume_holds(whole: bool, limits: Bounds, ground: Ground) -> bool:
@@ -223,7 +231,7 @@ def _peaks(limits: Bounds, ground: Ground, stopping: int) -> tuple[int, int]:
             old * ground.old_gpus + min(new, beside) * ground.gpus,
         )
 
-    fits = old * ground.old_gpus + min(new, _slots(ground.free, ground.gpus)) * ground.gpus
+    fits = old * ground.old_gpus + _fitting(ground) * ground.gpus
     return peak(extra), min(peak(extra + stopping), max(fits, new * ground.gpus, peak(extra) if stopping == 0 else 0))
 
 
@@ -257,7 +265,7 @@ class _Walk:
         wanted = self._ground.gpus
         sizes = [free for free, nodes in self._by_free.items() if free >= wanted and nodes]
         if not sizes:
-            return wanted == 0
+            return False
         node = min(self._by_free[min(sizes)])
         self._change(node, -wanted)
         return True
@@ -266,7 +274,7 @@ class _Walk:
         spare = sum(self._old.values()) + self._new - self._limits.min_available
         going = min(sum(self._old.values()), max(0, spare))
         for _ in range(going):
-            node = max(self._old, key=lambda name: (self._old[name], name))
+            node = max(self._old, key=lambda name: (self._old[name], name not in self._free, name))
             self._old[node] -= 1
             if not self._old[node]:
                 del self._old[node]

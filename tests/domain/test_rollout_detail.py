@@ -4,6 +4,8 @@ from typing import Any
 
 from fleet.domain.picture import Snapshot
 from fleet.domain.rollout_detail import Detail, Point, Side, What, detail
+from fleet.domain.rollouts import Bounds
+from fleet.domain.strategy import Kind, advise, ground
 from fleet.domain.ways_out import Remedy, Way
 from tests.domain.cluster import EPOCH, EPOCH_AT, GPU, budget, controller, node, owned_by, pod, snapshot
 from tests.domain.test_holdups import (
@@ -129,3 +131,21 @@ def test_pods_without_gpus_look_for_no_hole() -> None:
     assert found is not None
     assert (found.largest, found.slots) == (None, None)
     assert GPU not in str(found.row)
+
+
+def test_the_ground_of_the_advice_is_the_picture() -> None:
+    shown = snapshot(
+        node("n1", 4), node("n2", 4, cordoned=True), *SETS, deployment(), member("old-1", 2), member("old-2", 2, "n2")
+    )
+    found = ground(shown, KEY)
+    assert found is not None
+    assert (found.replicas, found.gpus, found.old_gpus, found.stop_s) == (2, 2, 2, 30)
+    assert (found.free, found.old, found.present) == ({"n1": 2}, {"n1": 1, "n2": 1}, Bounds(1, 0, 3, 2))
+    assert [(one.kind, one.finishes) for one in advise(found).strategies] == [
+        (Kind.BLUE_GREEN, False),
+        (Kind.SURGE_ONE, False),
+        (Kind.REPLACE_ONE, True),
+        (Kind.PRESENT, False),
+    ], "the pod on the cordoned node may be the one that goes, and frees nothing that a new one could take"
+    assert ground(snapshot(node("n1"), *SETS, deployment()), KEY) is None, "no pod tells which GPUs it asks for"
+    assert ground(shown, "Job/lab/t") is None

@@ -104,6 +104,12 @@ def test_a_larger_version_needs_old_pods_that_share_a_node() -> None:
     assert present(roomy).finishes
 
 
+def test_pods_without_gpus_fit_however_many_there_are() -> None:
+    found = advise(ground(2**31, 0, {}, old={"a": 3}))
+    assert (found.best, found.slots) == (Kind.BLUE_GREEN, None)
+    assert all(one.finishes and one.peak_gpus_held == 0 for one in found.strategies)
+
+
 FREE = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 8), max_size=6)
 OLD = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 6), max_size=8)
 
