@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard import ledger
+from dashboard import clusters, ledger
 from dashboard.pages import page, readable
 from dashboard.panels import cadence as panel
 from dashboard.panels.availability import WINDOWS
@@ -20,7 +20,9 @@ from fleet.domain.mtbf import Mtbf
 @readable
 def cadence(request: HttpRequest, cluster: str) -> HttpResponse:
     query = request.GET.dict() | {"interval": " ".join(request.GET.getlist("interval"))}
-    asked = panel.Asked.of_query({name: str(text) for name, text in query.items()})
+    asked = panel.Asked.of_query(
+        {name: str(text) for name, text in query.items()}, ledger.saves(cluster, str(query.get("workload", ""))[:600])
+    )
     end = ledger.until()
     since = end - WINDOWS[asked.window]
     observed = ledger.mtbf(cluster, since, end).of_group(asked.gpus)
@@ -30,6 +32,7 @@ def cadence(request: HttpRequest, cluster: str) -> HttpResponse:
         "here": "cadence",
         "asked": asked,
         "windows": list(WINDOWS),
+        "workloads": _measured(cluster, asked.workload),
         "since": since,
         "until": end,
         "known": panel.known(asked, observed),
@@ -42,6 +45,13 @@ def cadence(request: HttpRequest, cluster: str) -> HttpResponse:
     return page(request, "cadence.html", cluster, context)
 
 
+def _measured(cluster: str, chosen: str) -> list[str]:
+    """The workloads of which it is known now how long a save takes, and the one that was asked about."""
+    found = clusters.published(cluster)
+    rows = found.snapshot.checkpoints if found is not None else {}
+    return sorted({key for key, row in rows.items() if row.save_cost_s} | ({chosen} if chosen else set()))
+
+
 def _answer(found: Cadence, asked: panel.Asked, observed: Mtbf, cluster: str) -> dict[str, Any]:
     return {
         "numbers": panel.numbers(found, asked, observed),
@@ -50,6 +60,7 @@ def _answer(found: Cadence, asked: panel.Asked, observed: Mtbf, cluster: str) ->
         "verdicts": panel.verdicts(found),
         "advice": say("cadence.advice", time=panel.length(found.best_s)),
         "cost": panel.length(found.save_cost_s),
+        "cost_source": panel.cost_source(asked),
         "write": say("cadence.writes-on", time=panel.length(found.write_s)) if found.write_s else "",
         "mtbf": panel.length(found.mtbf_s),
         "source": panel.source(asked, observed),

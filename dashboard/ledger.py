@@ -1,4 +1,4 @@
-"""What pages and programs read of the ledger about GPUs: availability by GPU, node, product or fleet, and one GPU's past.
+"""What pages and programs read of the ledger: availability by GPU, node, product or fleet, one GPU's past, a workload's saves.
 
 Owns which queries answer which question. Formulas are the domain's, words the panels'.
 """
@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dashboard.panels import charts, past
 from dashboard.panels.availability import Line
 from dashboard.panels.charts import Trend
-from fleet import history, live
-from fleet.domain import availability
+from fleet import history, live, save_records
+from fleet.domain import availability, save_history
 from fleet.domain import mtbf as mtbf_
 from fleet.domain.availability import Availability
 from fleet.domain.gpus import Measure
 from fleet.domain.mtbf import Mtbf
+from fleet.domain.save_history import Usual
 from fleet.domain.verdicts import Transition
 
 REMEMBERED_S = 90 * 86_400  # of transitions that a page looks back
@@ -52,6 +53,11 @@ def mtbf(cluster: str, since: float, end: float) -> Mtbf:
     """The time between failures of one GPU of the fleet, as the window's up time and failures tell."""
     found = availability.total(line.found for line in lines(cluster, FLEET, since, end))
     return mtbf_.estimate(found.failures, found.up_s)
+
+
+def saves(cluster: str, workload: str) -> Usual:
+    """What the last saves of a workload were like; of one that nobody has seen save nothing is known."""
+    return save_history.usual(save_records.last_saves(cluster, workload)) if workload else Usual()
 
 
 def last_known(cluster: str, gpu: str) -> Transition | None:

@@ -25,7 +25,10 @@ class CadenceWanted(Schema):
     """Times in seconds."""
 
     cluster: str = Field("", max_length=253, description=CLUSTER)
-    save_cost_s: float = Field(ge=LEAST_S, le=LONGEST_S, description="How long a save stops training")
+    save_cost_s: float | None = Field(
+        None, ge=LEAST_S, le=LONGEST_S, description="How long a save stops training; as `workload` saves when left out"
+    )
+    workload: str = Field("", max_length=600, description="Kind/namespace/name of one whose saves were seen")
     mtbf_s: float | None = Field(
         None,
         ge=LEAST_S,
@@ -48,19 +51,23 @@ def cadence(request: HttpRequest, asked: Query[CadenceWanted]) -> HttpResponse:
     name, until = chosen(request, asked.cluster), ledger.until()
     since = until - WINDOWS[asked.window]
     observed = ledger.mtbf(name, since, until).of_group(asked.gpus) if asked.mtbf_s is None else None
-    found = planner.cadence(_wanted(asked, observed.planning_s if observed else asked.mtbf_s))
+    cost_s = ledger.saves(name, asked.workload).cost_s if asked.save_cost_s is None else asked.save_cost_s
+    found = planner.cadence(_wanted(asked, cost_s, observed.planning_s if observed else asked.mtbf_s))
     body = answers.CadenceAnswer(name, since, until, asked.gpus, observed, **msgspec.structs.asdict(found))
     return answers.past(request, body)
 
 
-def _wanted(asked: CadenceWanted, mtbf_s: float | None) -> Wanted:
+def _wanted(asked: CadenceWanted, save_cost_s: float | None, mtbf_s: float | None) -> Wanted:
     """Raises Refused."""
+    if save_cost_s is None:
+        detail = "`save_cost_s` is needed, or a `workload` of which the ledger knows how long a save takes."
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
     if mtbf_s is None:
         detail = "`mtbf_s` is needed: the ledger knows no time in this window in which a GPU was up."
         raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
     try:
         return Wanted(
-            save_cost_s=asked.save_cost_s,
+            save_cost_s=save_cost_s,
             mtbf_s=mtbf_s,
             intervals_s=tuple(asked.interval_s),
             horizon_s=asked.horizon_s,

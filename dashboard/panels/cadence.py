@@ -20,12 +20,14 @@ from fleet.domain import cadence, durations
 from fleet.domain.cadence import Cadence, CadenceError, LostWork, Share, Wanted
 from fleet.domain.durations import DurationError
 from fleet.domain.mtbf import Mtbf
+from fleet.domain.save_history import Usual
 from fleet.domain.saving import Fit, Notice, Saving
 
 MOST_GPUS: Final = 1_000_000
 DAY_S: Final = 86_400
 TIMES: Final = ("save_cost", "write", "mtbf", "interval", "horizon", "grace")
 LONGEST_TEXT: Final = 300
+LONGEST_NAME: Final = 600
 
 OVERHEADS = (
     Column("cadence-interval", mark=True, small=True),
@@ -62,23 +64,29 @@ class Asked:
     errors: Mapping[str, Text]
     window: str = "30d"
     gpus: int = 1
+    workload: str = ""  # whose saves say how long one takes, where nobody does
+    saves: int = 0  # that say so
 
     @classmethod
-    def of_query(cls, query: Mapping[str, str]) -> "Asked":
+    def of_query(cls, query: Mapping[str, str], seen: Usual | None = None) -> "Asked":
+        """`seen`: the saves of the workload that the query names."""
         texts = {name: query.get(name, "")[:LONGEST_TEXT].strip() for name in (*TIMES, "gpus")}
         seconds, errors = _times(texts)
         count = texts["gpus"] or "1"
         gpus = int(count) if re.fullmatch(r"[0-9]{1,7}", count) else 0
         if not 1 <= gpus <= MOST_GPUS:
             gpus, errors = 1, errors | {"gpus": say("cadence.no-count")}
-        if not texts["save_cost"] and any(texts.values()):
-            errors |= {"save_cost": say("cadence.needed")}
+        workload, saves = query.get("workload", "")[:LONGEST_NAME], 0
+        if not texts["save_cost"] and workload and seen is not None and seen.cost_s:
+            seconds["save_cost"], saves = (seen.cost_s,), seen.saves
+        elif not texts["save_cost"] and (workload or any(texts.values())):
+            errors |= {"save_cost": say("cadence.unseen" if workload else "cadence.needed")}
         window = query.get("window", "")
-        return cls(texts, seconds, errors, window if window in WINDOWS else "30d", gpus)
+        return cls(texts, seconds, errors, window if window in WINDOWS else "30d", gpus, workload, saves)
 
     @property
     def given(self) -> bool:
-        return any(self.texts.values())
+        return any(self.texts.values()) or bool(self.workload)
 
     def first(self, name: str) -> float | None:
         return next(iter(self.seconds.get(name, ())), None)
@@ -182,6 +190,11 @@ def source(asked: Asked, observed: Mtbf) -> Text:
     if asked.first("mtbf") is not None:
         return say("cadence.entered")
     return say("cadence.from-ledger" if observed.failures else "cadence.from-bound")
+
+
+def cost_source(asked: Asked) -> Text:
+    """Where the time that a save takes is from, unless it was entered."""
+    return say("cadence.from-saves", n=asked.saves, workload=asked.workload) if asked.saves else ""
 
 
 def counted(asked: Asked, observed: Mtbf) -> Text:

@@ -11,6 +11,10 @@ CADENCE: Patterns = {
     "cadence.no-duration": _("“{text}” is not a duration; write it like 5m, 1h30m or 90s"),
     "cadence.no-count": _("has to be a number from 1 to 1,000,000"),
     "cadence.needed": _("how long a save takes has to be known"),
+    "cadence.unseen": _("nobody has seen how long a save of this workload takes, so it has to be entered"),
+    "cadence.from-saves": ngettext(
+        "measured: the last save of {workload}", "measured: median of the last {n} saves of {workload}"
+    ),
     "cadence.no-time": _("the ledger knows no time in which a GPU was up in this window, so it has to be entered"),
     "cadence.too-short": _("has to be at least a millisecond"),
     "cadence.too-long": _("has to be at most a hundred years"),

@@ -5,7 +5,8 @@ import time
 import pytest
 from django.test import Client
 
-from fleet import history
+from fleet import history, save_records
+from fleet.domain.checkpoints import Checkpoint, Format, State
 from fleet.domain.verdicts import Transition
 from tests.dashboard.pictures import Writer, nodes
 
@@ -105,3 +106,12 @@ def test_what_practically_never_ends_is_null(client, cluster):
 def test_another_clusters_ledger_is_not_told(client, cluster, clusters):
     lived(clusters[1], "GPU-a", 300)
     assert client.get("/api/v1/cadence?save_cost_s=180").status_code == 422
+
+
+def test_the_saves_of_a_workload_say_how_long_one_takes(client, cluster):
+    found = [(Checkpoint("step-1", Format.DCP, State.COMPLETE, 1, time.time() - 60), 40.0)]
+    save_records.see(cluster, "Job/ml/llm", "s3://runs/ml", found, time.time())
+    answer = client.get("/api/v1/cadence?workload=Job/ml/llm&mtbf_s=86400")
+    assert answer.json()["save_cost_s"] == 40.0
+    refused = client.get("/api/v1/cadence?workload=Job/ml/other&mtbf_s=86400")
+    assert (refused.status_code, "`save_cost_s` is needed" in refused.json()["detail"]) == (422, True)

@@ -7,6 +7,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from fleet import save_records
+from fleet.domain.checkpoints import Checkpoint, Format, State
+
 LESSON = (
     "--save-cost",
     "3m",
@@ -83,3 +86,14 @@ def test_bad_input_is_one_line_and_status_2(arguments, said):
         command(*arguments)
     assert str(caught.value) == said
     assert caught.value.returncode == 2
+
+
+@pytest.mark.django_db
+def test_a_workload_that_was_seen_to_save_says_what_a_save_costs():
+    found = [(Checkpoint("step-1", Format.DCP, State.COMPLETE, 1, 1_000.0), 180.0)]
+    save_records.see("lab", "Job/ml/llm", "s3://runs/ml", found, 1_001.0)
+    asked = ("--workload", "Job/ml/llm", "--cluster", "lab", "--mtbf", "24h")
+    assert json.loads(command(*asked, "--json"))["save_cost_s"] == 180.0
+    for arguments, error in ((asked[:2], "--cluster is needed"), (("--workload", "x", *asked[2:]), "nobody has seen")):
+        with pytest.raises(CommandError, match=error):
+            command(*arguments, "--mtbf", "24h")

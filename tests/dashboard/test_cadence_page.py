@@ -5,7 +5,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from fleet import history
+from fleet import history, save_records
+from fleet.domain.checkpoints import Checkpoint, Format, State
 from fleet.domain.verdicts import Transition
 from tests.dashboard.pictures import Writer, nodes
 
@@ -114,3 +115,23 @@ def test_the_page_asks_few_questions(as_person, cluster, observed, django_assert
     client = as_person("viewer")
     with django_assert_max_num_queries(8):
         client.get(f"/c/{cluster}/cadence/{LESSON}")
+
+
+@pytest.fixture
+def saved(cluster) -> str:
+    """A workload that was seen to save every 10 minutes, for 40 s each time."""
+    found = [
+        (Checkpoint(f"step-{n}", Format.DCP, State.COMPLETE, n, time.time() - 3_000 + n * 600), 40.0) for n in range(4)
+    ]
+    save_records.see(cluster, "Job/ml/llm", "pvc://ml/ckpt", found, time.time())
+    return "Job/ml/llm"
+
+
+def test_a_workload_whose_saves_were_seen_says_how_long_one_takes(get, saved):
+    html = get(f"?workload={saved}&mtbf=24h")
+    assert "measured: median of the last 4 saves of Job/ml/llm" in html
+    assert "<option selected>Job/ml/llm</option>" in html
+    assert "save_cost_s=40" in html, "the same question to the API"
+    assert "as entered" in html
+    assert "median of the last" not in get(f"?workload={saved}&mtbf=24h&save_cost=3m")
+    assert "nobody has seen how long a save of this workload takes" in get("?workload=Job/ml/other&mtbf=24h")

@@ -1,4 +1,4 @@
-"""`manage.py cadence`: how often a run should save. Computes only: it asks no cluster and no running Vigie."""
+"""`manage.py cadence`: how often a run should save. It asks no cluster, and the ledger only about a workload's saves."""
 
 import argparse
 from typing import Any
@@ -27,6 +27,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.usage = argparse.SUPPRESS  # so that an error is one line
         parser.add_argument("--save-cost", default="", metavar="TIME", help="how long a save stops training; needed")
+        parser.add_argument(
+            "--workload", default="", metavar="KIND/NAMESPACE/NAME", help="or as its saves that were seen"
+        )
+        parser.add_argument("--cluster", default="", metavar="NAME", help="of the workload; the only one when left out")
         parser.add_argument("--mtbf", default="", metavar="TIME", help="mean time between failures of the run; needed")
         parser.add_argument(
             "--interval", action="append", default=[], metavar="TIME", help="compare this one; repeat it"
@@ -50,13 +54,29 @@ class Command(BaseCommand):
 def _wanted(options: dict[str, Any]) -> Wanted:
     """Raises CommandError and CadenceError."""
     return Wanted(
-        save_cost_s=_needed("--save-cost", options["save_cost"]),
+        save_cost_s=_save_cost(options),
         mtbf_s=_needed("--mtbf", options["mtbf"]),
         intervals_s=tuple(_needed("--interval", text) for text in options["interval"]),
         horizon_s=_needed("--horizon", options["horizon"]) if options["horizon"] else None,
         write_s=_needed("--write", options["write"]),
         grace_s=_needed("--grace", options["grace"]) if options["grace"] else None,
     )
+
+
+def _save_cost(options: dict[str, Any]) -> float:
+    """As entered, else as the ledger has seen it. Raises CommandError."""
+    if options["save_cost"] or not options["workload"]:
+        return _needed("--save-cost", options["save_cost"])
+    from dashboard import ledger  # the models are of no use to whoever enters everything
+    from fleet import wiring
+
+    names = [options["cluster"]] if options["cluster"] else wiring.sites()
+    if len(names) != 1:
+        raise CommandError("--cluster is needed with --workload", returncode=2)
+    cost_s = ledger.saves(names[0], options["workload"]).cost_s
+    if not cost_s:
+        raise CommandError(f"nobody has seen how long a save of {options['workload']} takes", returncode=2)
+    return cost_s
 
 
 def _needed(name: str, text: str) -> float:
