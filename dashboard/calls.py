@@ -82,12 +82,12 @@ def _told(error: urllib.error.HTTPError) -> str:
 
 def check_line(check: dict[str, Any]) -> str:
     """One check as a line of text."""
-    marks = {"pass": "ok     ", "warn": "warning", "block": "BLOCKS "}
+    marks = {"PASS": "ok     ", "WARN": "warning", "BLOCK": "BLOCKS "}
     evidence = check["evidence"].items() if isinstance(check.get("evidence"), dict) else check.get("evidence") or ()
     told = ", ".join(f"{name} {'unknown' if value is None else value}" for name, value in evidence)
     parts = [marks[check["outcome"]], check["guard"], check.get("subject", ""), check.get("reason", "")]
     line = "  " + "  ".join(part for part in parts if part) + (f"  ({told})" if told else "")
-    if check["outcome"] == "block":
+    if check["outcome"] == "BLOCK":
         line += f"\n           {check['sentence']}"
         if check.get("waivable_by"):
             line += f"\n           {check['waivable_by']} may lift it: --waive '{check['key']}=WHY'"

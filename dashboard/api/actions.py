@@ -209,7 +209,8 @@ def shown_plan(found: Action) -> dict[str, Any]:
 
 
 def shown_check(check: Check, now: float) -> dict[str, Any]:
-    return {**msgspec.to_builtins(check), "key": check.key, "sentence": checks.sentence(check, now)}
+    told = {"outcome": check.outcome.upper(), "key": check.key, "sentence": checks.sentence(check, now)}
+    return {**msgspec.to_builtins(check), **told}
 
 
 def shown(found: Action) -> dict[str, Any]:

@@ -230,10 +230,10 @@ RUN: Patterns = {
     "act.proof.requests": _("Requests in flight"),
     "act.proof.scratch": _("emptyDir"),
     "act.proof.back": _("Pods that are back"),
-    "act.reboot.command": _("This step waits for whoever owns the machines. By hand, as this site does:"),
+    "act.reboot.command": _("The reboot waits for whoever owns the machines. By hand, when its turn has come:"),
     "act.reboot.asked": _(
-        "This step waits for whoever owns the machines. What is asked of them is on the node, in the annotation {annotation}; "
-        "it goes on when the boot ID is another one:"
+        "The reboot waits for whoever owns the machines. What is asked of them is then on the node, in the "
+        "annotation {annotation}; it is over when the boot ID is another one:"
     ),
 }
 

@@ -138,7 +138,7 @@ def _held(row: Any) -> Text:
 
 def _not_back(row: Any, pod: PodLoss) -> Text:
     room = say("act.lane.goes-to", node=pod.comes_back_on) if pod.comes_back_on else ""
-    return say("act.lane.since", age=Age(row.gone_at)) if row.gone_at else "", room
+    return room, say("act.lane.since", age=Age(row.gone_at)) if row.gone_at else ""
 
 
 def _took(row: Any) -> Text:

@@ -22,6 +22,7 @@ class Stage:
     """One step. `stage`: done, now, todo, failed, skipped, undone."""
 
     key: str
+    kind: str
     stage: str
     glyph: str
     word: Text
@@ -39,8 +40,8 @@ class ByHand:
 
 def by_hand(rows: Iterable[Any]) -> ByHand | None:
     """The site's own command when its policy has one; else how to see what is asked for: how machines are rebooted is not ours to
-    guess. None while no reboot is waited for."""
-    row = next((row for row in rows if row.kind == StepKind.REBOOT and row.state in NOW), None)
+    guess. Shown from the start, so that nothing moves when its turn comes. None for what reboots nothing."""
+    row = next((row for row in rows if row.kind == StepKind.REBOOT), None)
     if row is None:
         return None
     if command := row.facts.get("command"):
@@ -57,12 +58,21 @@ def _stage(row: Any) -> Stage:
     stage = "now" if row.state in NOW else row.state
     return Stage(
         str(row.position),
+        row.kind,
         stage,
         GLYPHS[stage],
         say(f"act.step.{row.state}"),
         say(f"act.step.{row.kind}"),
-        (_times(row), *waits(row)),
+        _told(row),
     )
+
+
+def _told(row: Any) -> Text:
+    """An age ticks, and grows: nothing stands behind it that would have to move."""
+    if row.state in NOW and row.started_at is not None:
+        until = say("act.step.until", deadline_at=Clock(row.deadline_at)) if row.deadline_at else ""
+        return (*waits(row), until, say("act.step.since", age=Age(row.started_at)))
+    return (_times(row), *waits(row))
 
 
 def _times(row: Any) -> Text:

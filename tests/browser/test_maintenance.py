@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Error, Page, expect
 
 from tests import product
 from tests.browser.conftest import WATCH
@@ -107,7 +107,8 @@ def test_a_drain_by_keyboard_on_a_phone_that_two_people_follow(person, vigie):
     confirm_by_keyboard(page, name, viewer)
     expect(viewer.locator("[data-follow=run]")).to_have_count(1)  # by itself
     assert viewer.get_by_role("button", name=re.compile("Stop")).count() == 0
-    follow_to_the_end(page, viewer)
+    moved = follow_to_the_end(page, viewer)
+    assert moved == {"390": [], "1440": []}
     for window in (page, viewer):
         expect(window.get_by_role("heading", level=1)).to_contain_text(f"{name} is empty")
     first = page.locator("main").inner_text()
@@ -139,16 +140,36 @@ def confirm_by_keyboard(page: Page, name: str, viewer: Page) -> None:
     pytest.fail(f"no plan stayed true: {page.locator('[role=alert]').all_inner_texts()}")
 
 
-def follow_to_the_end(page: Page, viewer: Page) -> None:
-    """Neither window's progress runs backwards, and nothing jumps while it is followed."""
+RUN = """(since) => document.querySelector("[data-follow=run]") === null ? null
+  : window.shifts.filter(([at]) => at > since).map(([, ...what]) => what)"""
+
+
+def follow_to_the_end(page: Page, viewer: Page) -> dict[str, list]:
+    """Neither window's progress runs backwards; gives what has moved in each of them once it had loaded."""
+    windows = {"390": page, "1440": viewer}
+    for window in windows.values():
+        window.wait_for_load_state("networkidle")
+    since = {name: window.evaluate("performance.now()") for name, window in windows.items()}
+    moved: dict[str, list] = {name: [] for name in windows}
     seen, until = [0], time.monotonic() + 180
     while page.locator("[data-follow=run]").count() and time.monotonic() < until:
         now = pct(page)
         assert now >= seen[-1], seen
         seen.append(now)
+        for name, window in windows.items():
+            moved[name] = shifts(window, since[name]) or moved[name]
         page.wait_for_timeout(500)
     assert len(set(seen)) > 2
     expect(viewer.locator("[data-follow=run]")).to_have_count(0)
+    return moved
+
+
+def shifts(window: Page, since: float) -> list:
+    """What has moved on the run page; nothing on the page that follows it, which counts from its own start."""
+    try:
+        return window.evaluate(RUN, since) or []
+    except Error:  # it was being replaced by the next page
+        return []
 
 
 def test_a_cordon_is_a_short_question_and_escape_leaves_it(person, vigie):

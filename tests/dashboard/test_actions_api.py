@@ -60,6 +60,7 @@ def test_a_plan_its_confirmation_and_its_end(program):
     plan = answer.json()
     assert {"id", "digest", "expires_at", "loss", "checks", "steps", "kubectl"} <= plan.keys()
     assert {"guard", "outcome", "reason", "evidence", "remedy", "waivable_by"} <= plan["checks"][0].keys()
+    assert {check["outcome"] for check in plan["checks"]} <= {"PASS", "WARN", "BLOCK"}
     assert olga.get(f"/api/v1/plans/{plan['id']}").json() == plan
     confirmed = post(olga, f"plans/{plan['id']}/confirm", {"digest": plan["digest"]})
     assert (confirmed.status_code, confirmed.json()["state"]) == (200, "confirmed")

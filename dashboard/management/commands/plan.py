@@ -35,7 +35,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(plan, indent=1))
         else:
             self.stdout.write("\n".join(lines(plan)))
-        if any(check["outcome"] == "block" for check in plan["checks"]):
+        if any(check["outcome"] == "BLOCK" for check in plan["checks"]):
             raise SystemExit(1)
 
 
@@ -51,8 +51,8 @@ def lines(plan: dict[str, Any]) -> list[str]:
         work = f"work {_s(pod['work_s'])}{', as it reports' if pod['reported'] else ''}"
         told.append(f"  {pod['namespace']}/{pod['name']}  {pod['gpus']} GPUs  {work}, steps {_n(pod['steps'])}  {goes}")
     told += [f"Saves first: {save['workload']} ({save['hook']} at {save['pod']})" for save in plan["saves"]]
-    told += ["Checks:", *(check_line(check) for check in plan["checks"] if check["outcome"] != "pass")]
-    passed = sum(check["outcome"] == "pass" for check in plan["checks"])
+    told += ["Checks:", *(check_line(check) for check in plan["checks"] if check["outcome"] != "PASS")]
+    passed = sum(check["outcome"] == "PASS" for check in plan["checks"])
     told += [f"  {passed} passed", "Steps: " + " → ".join(step["kind"] for step in plan["steps"])]
     told += ["The same with kubectl:", *(f"  {line}" for line in plan["kubectl"])]
     return told

@@ -36,6 +36,10 @@ function attributes(old, next) {
  * @param {Element} next
  */
 function children(old, next) {
+  if (wording(old) && wording(next)) {
+    if (said(old) !== said(next)) old.replaceChildren(...[...next.childNodes].map((node) => document.importNode(node, true)));
+    return;
+  }
   if (old.hasAttribute("data-rises") && Number(next.textContent?.replace(/\D/g, "")) < Number(old.textContent?.replace(/\D/g, ""))) return;
   const keyed = new Map([...old.children].flatMap((child) => (key(child) ? [[key(child), child]] : [])));
   let at = old.firstChild;
@@ -46,7 +50,7 @@ function children(old, next) {
     if (here !== null && alike(here, wanted)) {
       at = here.nextSibling;
       if (here instanceof Element && wanted instanceof Element) morph(here, wanted);
-      else if (here.nodeValue !== wanted.nodeValue) here.nodeValue = wanted.nodeValue;
+      else if (here.nodeValue !== wanted.nodeValue) here.parentNode?.replaceChild(document.importNode(wanted, true), here);
     } else {
       old.insertBefore(document.importNode(wanted, true), at);
     }
@@ -56,6 +60,23 @@ function children(old, next) {
     at = at.nextSibling;
     gone.remove();
   }
+}
+
+/**
+ * Whether it holds nothing but words and times. Those are replaced together: what is new cannot have moved, while a word whose
+ * neighbour grows moves along the line.
+ * @param {Element} element
+ */
+function wording(element) {
+  return !element.hasAttribute("data-rises") && [...element.childNodes].every((node) => node.nodeType === Node.TEXT_NODE || node.nodeName === "TIME");
+}
+
+/**
+ * What an element says; of a time, the moment, whatever a clock here has made of it.
+ * @param {Element} element
+ */
+function said(element) {
+  return [...element.childNodes].map((node) => (node instanceof HTMLTimeElement ? `<${node.dateTime}>` : node.nodeValue)).join("");
 }
 
 /**
