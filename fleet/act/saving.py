@@ -21,9 +21,9 @@ from fleet.domain.specs import FullPod
 from fleet.ports import PortError
 
 LOOK_S = 2.0
-BUSY = 409  # it saves already, says the pod: that is a save as well
 THROTTLED = 429
-GATEWAY_TIMEOUT = 504  # the pod may have heard it
+# It saves already, says the pod, which is a save as well; or somebody between us and it gave up, and it may have heard.
+MAY_HAVE_HEARD = frozenset({408, 409, 502, 504})
 # A connection that was never made: nothing has been asked for.
 NEVER_SENT = frozenset({"refused", "unreachable", "unknown host", "certificate", "credentials"})
 
@@ -158,10 +158,19 @@ def _unanswered(work: Work, one: Save, error: PortError) -> Failed | None:
     if error.status == THROTTLED or (error.status is None and error.reason in NEVER_SENT):
         _write(work, one.workload, state=State.TODO, message=str(error)[:300])
         return None
-    if error.status in {BUSY, GATEWAY_TIMEOUT} or (error.status is None and error.retryable):
+    if not _said_no(error):
         return None
     _write(work, one.workload, entry="refused-to-save", state=State.REFUSED, message=str(error)[:300])
     return _in_vain(work, (one,))
+
+
+def _said_no(error: PortError) -> bool:
+    """Whether the pod, or whoever guards it, has refused. What the API server says of troubles of its own is no answer of the
+    pod: it may have passed the request on before."""
+    if error.status is None:
+        return not error.retryable
+    own_words = error.reason == f"HTTP {error.status}"  # not those of Kubernetes
+    return error.status not in MAY_HAVE_HEARD and (error.status < 500 or own_words)
 
 
 def _see(work: Work, one: Save, told: Mapping[str, Any]) -> None:
