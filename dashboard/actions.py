@@ -268,7 +268,7 @@ def _going(found: Action, made: Plan, now: float) -> dict[str, Any]:
         "axis": lanes.axis(found, now),
         "lanes": lanes.lanes(found, rows, made, now),
         "stages": steps.stages(stages),
-        "promises": ends.promises(found, made, rows),
+        "promises": ends.promises(found, made, rows, stages),
         "recoveries": ends.recoveries(rows, made),
         "log": trail.log(told, rows),
         "stop": say(f"act.stop.{found.kind}", node=found.target),

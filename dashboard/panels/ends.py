@@ -15,6 +15,7 @@ from dashboard.panels.words import Clock, Text, Value, say
 from fleet.domain import plans
 from fleet.domain.actions import ACTIONS
 from fleet.domain.gpus import Measure
+from fleet.domain.losses import largest
 from fleet.domain.plans import ActionState, Check, LaneState, Outcome, Plan, PodLoss, StepKind, StepState
 
 TAGS = {
@@ -129,7 +130,7 @@ def _took(action: Any) -> Text:
     return say("act.took", took_s=took, from_at=Clock(action.started_at), to_at=Clock(action.ended_at))
 
 
-def promises(action: Any, plan: Plan, rows: Sequence[Any]) -> list[Promise]:
+def promises(action: Any, plan: Plan, rows: Sequence[Any], steps: Iterable[Any] = ()) -> list[Promise]:
     """Planned against so far. What a pod loses counts when it is gone; requests that were cut off have no source."""
     if not ACTIONS[action.kind].empties:
         return []
@@ -139,10 +140,26 @@ def promises(action: Any, plan: Plan, rows: Sequence[Any]) -> list[Promise]:
     return [
         Promise("pods", len(rows), len(gone), "ok"),
         Promise("back", len(rows), back, "ok" if back == len(rows) else ""),
-        _promise("work", plan.loss.work_s, plans.total(pod.work_s for pod in went), measures.duration),
+        _promise("work", plan.loss.work_s, _work(plan, rows, steps), measures.duration),
         _promise("scratch", plan.loss.scratch_bytes, _scratch(went), measures.size),
         _requests(plan, went),
     ]
+
+
+def _work(plan: Plan, rows: Iterable[Any], steps: Iterable[Any]) -> Measure:
+    """Each job once. One that has saved first has lost what it did from then until its pod was gone."""
+    told = {name: one for step in steps for name, one in (step.evidence.get("workloads") or {}).items()}
+    saved_at = {
+        uid: told[save.workload].get("saved_at") for save in plan.saves if save.workload in told for uid in save.pods
+    }
+    gone_at = {row.uid: row.gone_at for row in rows if row.gone_at is not None}
+    jobs: dict[tuple[str, ...], list[Measure]] = {}
+    for pod in plan.loss.pods:
+        if pod.uid in gone_at and pod.training:
+            since = saved_at.get(pod.uid)
+            work_s = pod.work_s if since is None else max(0.0, gone_at[pod.uid] - since)
+            jobs.setdefault((pod.owner_kind, pod.namespace, pod.owner_name or pod.name), []).append(work_s)
+    return plans.total(largest(values) for values in jobs.values())
 
 
 def _scratch(pods: Iterable[PodLoss]) -> Measure:

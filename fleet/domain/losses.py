@@ -255,10 +255,10 @@ def _jobs_work_s(draft: Draft, pods: Sequence[PodLoss]) -> Measure:
         uid = pod.metadata.uid
         job = min([uid, *(one.metadata.uid for one in gang(draft.facts, pod))])
         lost.setdefault(job, []).append(by_uid[uid])
-    return plans.total(_most(values) for values in lost.values())
+    return plans.total(largest(values) for values in lost.values())
 
 
-def _most(values: Sequence[Measure]) -> Measure:
+def largest(values: Sequence[Measure]) -> Measure:
     """The largest; unknown when any is."""
     numbers = [value for value in values if isinstance(value, int | float)]
     return None if None in values else max(numbers, default=NA)

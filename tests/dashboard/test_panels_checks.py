@@ -4,7 +4,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from django.utils import translation
@@ -28,11 +28,13 @@ from fleet.domain.plans import (
     Loss,
     Outcome,
     PodLoss,
+    Save,
     Scratch,
     StepKind,
     StepState,
 )  # fmt: skip
 from fleet.domain.scheduling import Unfit
+from fleet.domain.training import Training
 
 MAKERS = {"_block": 0, "_warn": 0, "Check": 0}
 NOW = 1_764_622_739.0
@@ -298,6 +300,20 @@ def test_a_promise_is_kept_only_by_what_is_known():
     assert not ends._within(None, 5)
     assert not ends._within(4, None)
     assert not ends._within(6, 5)
+
+
+def test_what_was_saved_first_is_not_lost():
+    pods = tuple(
+        PodLoss(f"u{n}", "ml", f"llm-{n}", "n", owner_kind="Job", owner_name="llm", training=True, work_s=7200.0)
+        for n in (1, 2)
+    )
+    save = Save("Job/ml/llm", "ml", "llm-0", "u0", "http:1/s", Training("Job/ml/llm", "ml"), ("u1", "u2"))
+    rows = [Row(uid=f"u{n}", gone_at=NOW + 10.0 * n) for n in (1, 2)]
+    saved = Row(evidence={"workloads": {"Job/ml/llm": {"state": "saved", "saved_at": NOW}}})
+    plan = SimpleNamespace(loss=Loss(pods=pods), saves=(save,))
+    assert ends._work(plan, rows, []) == 7200, "two ranks of one job lose the same hours"
+    assert ends._work(plan, rows, [saved]) == 20
+    assert ends._work(plan, rows[:1], [saved]) == 10
 
 
 def test_what_a_reboot_waits_for_is_told():
