@@ -5,8 +5,8 @@ Must not decide for anybody: every strategy is shown with its numbers, and which
 is room", as everywhere in `scheduling`.
 
 The walk is the Deployment controller's: new pods up to `max_pods`, old ones go while `min_available` stay, those first that share
-their node with most others (controller_utils.go, ActivePodsWithRanks). Of equals the
-one goes whose node takes no new pods: the walk is as unlucky as it may be. What an old pod held is free for a new one afterwards.
+their node with most others (controller_utils.go, ActivePodsWithRanks). Of equals the one goes whose node takes no new pods: it is
+as unlucky as it may be. What an old pod held is free for a new one afterwards.
 """
 
 from collections import Counter, defaultdict
