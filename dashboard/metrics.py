@@ -13,20 +13,23 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
 from dashboard import access, clusters, consumers, gpu_metrics
 from dashboard.door import door
 from fleet import live
+from fleet.act import audit
 from fleet.domain.freshness import Standing
 from fleet.domain.picture import FleetRow, NodeRow, Snapshot
 from fleet.domain.save_picture import CheckpointRow
 from fleet.live import Loss, PictureError, Published, Pulse
+from fleet.models import AuditHead
 
 MOST = 50
 MOST_TRAINING = 500  # workloads of one cluster
@@ -39,6 +42,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     registry, names = CollectorRegistry(), access.clusters_of(request)
     registry.register(Clusters(names))
     registry.register(OwnProcess())
+    registry.register(Audit())
     for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR):
         registry.register(collector)
     body = generate_latest(registry) + gpu_metrics.readings(names) + gpu_metrics.gpus(_snapshots(names))
@@ -205,6 +209,16 @@ def bounded(sums: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
 def _word(reason: str) -> str:
     """A reason as a label: words of ours and of Kubernetes, never a sentence."""
     return reason if len(reason) <= 40 and reason.replace(" ", "").isalnum() else OTHER
+
+
+class Audit(Collector):
+    """How many entries the audit has, and the seal of the last one: a chain alone does not show that its end was cut off."""
+
+    def collect(self) -> Iterator[Metric]:
+        with contextlib.suppress(DatabaseError):  # no number is told rather than a wrong one
+            head = AuditHead.objects.filter(pk=audit.HEAD).first() or AuditHead()
+            yield _number("vigie_audit_entries", "Entries of the audit, over all clusters", head.number)
+            yield InfoMetricFamily("vigie_audit_head", "The seal of the last of them", {"hash": head.hash})
 
 
 class OwnProcess(Collector):

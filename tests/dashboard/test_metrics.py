@@ -4,12 +4,14 @@ import time
 
 import msgspec
 import pytest
+from django.db import transaction
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from dashboard import tokens
 from dashboard.metrics import MOST, OTHER, bounded
 from fleet import live
+from fleet.act import audit
 from fleet.domain.picture import AttentionRow, FleetRow, NodeRow, ProductRow, Resource
 from fleet.domain.save_picture import CheckpointRow
 from tests.dashboard.pictures import Writer, nodes
@@ -28,6 +30,15 @@ def scrape(client: Client | None = None, **headers: str) -> dict[tuple, float]:
 def gpu_node(name: str, pool: str, free: int, *, usable: bool = True) -> NodeRow:
     resource = Resource("nvidia.com/gpu", 8, 8, 8 - free, free, 0)
     return NodeRow(name=name, pool=pool, usable=usable, resources=(resource,))
+
+
+def test_the_end_of_the_audit_is_told_outside_of_it():
+    before = scrape()["vigie_audit_entries",]
+    with transaction.atomic():
+        entry = audit.append(audit.Entry(1.0, "olga", "web", "proposed", "par"))
+    found = scrape()
+    assert found["vigie_audit_entries",] == before + 1 == entry.number
+    assert found["vigie_audit_head_info", entry.hash] == 1
 
 
 def test_the_fleets_numbers(writer):
