@@ -6,7 +6,21 @@ Owns names and paths. Each name must be in `access.EXPOSED`, or it is refused.
 from django.urls import path
 from django.views.i18n import set_language
 
-from dashboard import account, actions, cadence, consumers, errors, gpus, health, metrics, sign_in, trail, views, wall
+from dashboard import (
+    account,
+    actions,
+    cadence,
+    consumers,
+    errors,
+    gpus,
+    health,
+    metrics,
+    readiness,
+    sign_in,
+    trail,
+    views,
+    wall,
+)
 from dashboard.api import api
 
 urlpatterns = [
@@ -24,6 +38,12 @@ urlpatterns = [
     path("c/<path:cluster>/gpus/<path:gpu>/", gpus.gpu, name="gpu"),
     path("c/<path:cluster>/availability/", gpus.availability, name="availability"),
     path("c/<path:cluster>/cadence/", cadence.cadence, name="cadence"),
+    path("c/<path:cluster>/readiness/", readiness.readiness, name="readiness"),
+    path(
+        "c/<path:cluster>/readiness/<str:kind>/<str:namespace>/<str:name>/",
+        readiness.workload,
+        name="readiness-workload",
+    ),
     path("c/<path:cluster>/workloads/", views.workloads, name="workloads"),
     path("c/<path:cluster>/waiting/", views.waiting, name="waiting"),
     path("c/<path:cluster>/search/", views.search, name="search"),

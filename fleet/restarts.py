@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+import structlog
 from msgspec import Struct
 
 from fleet.domain import readiness
@@ -20,6 +21,8 @@ from fleet.domain.readiness import Load, Report
 from fleet.domain.readiness_loads import SeenPod, loads, most_s
 from fleet.domain.readiness_room import Rooms, free_nodes
 from fleet.ports import Manifests, PortError
+
+log = structlog.get_logger(__name__)
 
 KEPT_S = 15.0
 
@@ -56,6 +59,7 @@ class Restarts:
         try:
             found = self._manifests(cluster).read_manifests()
         except PortError as error:
+            log.warning("what workloads declare could not be read", cluster=cluster, reason=str(error))
             raise Unanswered(str(error)) from None
         measured = _measured(found.manifests, found.pods, snapshot)
         rooms = Rooms(free_nodes(snapshot.nodes.values(), snapshot.labels))

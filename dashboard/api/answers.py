@@ -27,6 +27,7 @@ from fleet.domain.picture import (
     ProductRow,
     WorkloadRow,
 )
+from fleet.domain.readiness import Rule, Severity
 from fleet.domain.rollout_picture import RolloutRow
 from fleet.domain.save_picture import CheckpointRow
 from fleet.domain.saving import Fit, Saving
@@ -206,6 +207,32 @@ class CadenceAnswer(Past, frozen=True):
     curve: tuple[Share, ...]
 
 
+class FoundUnready(msgspec.Struct, frozen=True):
+    """What makes a restart lose something. `object`: "Kind/namespace/name". `facts`: what the message holds, times in seconds.
+    `remedy`: a patch as YAML, or an object to add; "" where somebody has to choose first."""
+
+    rule: Rule
+    severity: Severity
+    object: str
+    case: str
+    facts: Mapping[str, str | int | float]
+    message: str
+    why: str
+    remedy: str
+
+
+class ReadinessAnswer(msgspec.Struct, frozen=True):
+    """Findings of one cluster by object. `at`: when the objects were read; `unread`: kinds that Vigie may not list, about which
+    nothing is said. `total` and `next`: as in every list."""
+
+    cluster: str
+    at: float
+    unread: tuple[str, ...]
+    total: int
+    next: str | None
+    items: list[FoundUnready]
+
+
 class ClusterState(msgspec.Struct, frozen=True):
     """One cluster that you may see. `fleet`: its totals, null before its first snapshot. The rest as in every answer."""
 
@@ -234,6 +261,7 @@ ANSWERS = (
     AvailabilityAnswer,
     HistoryAnswer,
     CadenceAnswer,
+    ReadinessAnswer,
     ClustersAnswer,
     errors.Problem,
 )

@@ -16,7 +16,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard import access, clusters, errors
-from dashboard.api import actions, answers, cadence, gpus, reference, stream
+from dashboard.api import actions, answers, cadence, gpus, readiness, reference, stream
 from dashboard.api.answers import Refused, described, head, page, published
 from dashboard.api.parameters import Cluster, Part
 from fleet.domain.changes import Screen, View, waits
@@ -64,6 +64,7 @@ api = Api(
 )
 api.add_router("", gpus.router)
 api.add_router("", cadence.router)
+api.add_router("", readiness.router)
 api.add_router("", actions.router)
 
 

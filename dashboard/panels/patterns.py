@@ -15,6 +15,7 @@ from dashboard.panels.guard_patterns import GUARDS
 from dashboard.panels.node_patterns import NODE
 from dashboard.panels.past_patterns import AVAILABILITY, PAST
 from dashboard.panels.plurals import Patterns, ngettext
+from dashboard.panels.readiness_patterns import READINESS
 
 STATES: Patterns = {
     "state.busy": _("Busy"),
@@ -328,6 +329,7 @@ MESSAGES: Patterns = {
     **PAST,
     **AVAILABILITY,
     **CADENCE,
+    **READINESS,
     **WORKLOADS,
     **WAITING,
     **WALL,

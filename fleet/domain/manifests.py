@@ -155,9 +155,11 @@ class Deployment(Object, frozen=True):
 
 
 class ReplicatedSpec(Part, frozen=True):
-    """Of the other kinds whose pods serve; a DaemonSet has no count."""
+    """Of the other kinds whose pods serve; a DaemonSet has no count. `service_name`: by which a StatefulSet's pods find each
+    other."""
 
     replicas: int | None = None
+    service_name: str = ""
     template: PodTemplate = PodTemplate()
     min_ready_seconds: int = 0
 

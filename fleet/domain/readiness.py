@@ -20,8 +20,8 @@ from fleet.domain import (
     readiness_storage,
 )
 from fleet.domain.budgets import selects
-from fleet.domain.manifests import Autoscaler, Manifest, Service
-from fleet.domain.objects import Budget
+from fleet.domain.manifests import Autoscaler, Manifest, Service, StatefulSet
+from fleet.domain.objects import Budget, Object
 from fleet.domain.readiness_subjects import (
     Finding,
     Load,
@@ -82,11 +82,17 @@ class Report(Struct, frozen=True):
         found = Counter(one.severity for one in self.findings)
         return {severity: found[severity] for severity in SEVERITIES}
 
-    def of(self, key: str) -> tuple[Finding, ...]:
-        """Everything about one workload: its own findings, and those of its Services and budgets."""
-        subject = next((one for one in self.subjects if one.manifest.key == key), None)
-        around = {one.key for one in (*subject.services, *subject.budgets)} if subject else set()
-        return tuple(one for one in self.findings if one.object == key or one.object in around)
+    def by_workload(self) -> dict[str, tuple[Finding, ...]]:
+        """Everything about each workload: its own findings, and those of its Services and budgets."""
+        own: defaultdict[str, list[Finding]] = defaultdict(list)
+        for one in self.findings:
+            own[one.object].append(one)
+        return {
+            subject.manifest.key: tuple(
+                one for each in (subject.manifest, *subject.services, *subject.budgets) for one in own[each.key]
+            )
+            for subject in self.subjects
+        }
 
 
 def report(found: Iterable[Manifest]) -> Report:
@@ -153,7 +159,7 @@ class _Around:
             one,
             template,
             at,
-            tuple(s for s in self.services[space] if isinstance(s.object, Service) and serves(s.object, labels)),
+            tuple(s for s in self.services[space] if _sends_requests(s.object, one.object, labels)),
             tuple(
                 b
                 for b in self.budgets[space]
@@ -163,6 +169,14 @@ class _Around:
             self.scalers.get((space, one.kind, one.object.metadata.name)),
             times(one, template, measured),
         )
+
+
+def _sends_requests(service: Object, workload: Object, labels: Mapping[str, str]) -> bool:
+    """A headless Service that a StatefulSet names as its own gives its pods names for each other, and is no way in."""
+    if not isinstance(service, Service) or not serves(service, labels):
+        return False
+    own = isinstance(workload, StatefulSet) and workload.spec.service_name == service.metadata.name
+    return not (own and service.spec.cluster_ip == "None")
 
 
 def _report(found: Sequence[Manifest], judged: Sequence[Subject]) -> Report:

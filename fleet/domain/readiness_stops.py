@@ -122,10 +122,10 @@ def _sigterm_lost(subject: Subject, path: Path, container: Container) -> Iterato
     script = stopping.loses_sigterm(container)
     if script is None:
         return
-    words = [*container.command, *container.args]
-    line: Value = [stopping.with_exec(script) if word == script else word for word in words]
+    words, better = [*container.command, *container.args], stopping.with_exec(script)
+    line: Value = [better if word == script else word for word in words]
+    remedy = subject.patch_container(path, container, {"command": line, "args": None}) if better else None
     at = (*path, "command")
-    remedy = subject.patch_container(path, container, {"command": line, "args": None})
     yield subject.finding(Rule.SIGTERM_LOST, Severity.WARNING, at, remedy, container=container.name, shell=words[0])
 
 

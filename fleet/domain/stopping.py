@@ -21,6 +21,7 @@ WITH_SHELL: Final = re.compile(r"(?:[:-]debug\b|-dev(?:@|$))")
 LONGEST_SCRIPT: Final = 100_000
 _SLEEP: Final = re.compile(r"(?:^|[\s;&|(])(?:/\S*/)?sleep\s+(\d+(?:\.\d+)?)([smhd]?)(?=$|[\s;&|)])")
 _SLEEP_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_COMPOUND: Final = frozenset({"done", "fi", "esac", "}", "if", "while", "until", "for", "case", "wait"})
 _LAST_COMMAND: Final = re.compile(r"^.*(?:&&|\|\||[;\n])\s*(?=\S)", re.DOTALL)
 
 
@@ -90,11 +91,16 @@ def loses_sigterm(container: Container) -> str | None:
 
 
 def with_exec(script: str) -> str:
-    """The same script with its last command in place of the shell."""
+    """The same script with its last command in place of the shell; "" where it ends in no simple command, such as a loop."""
     stripped = script.rstrip().rstrip(";").rstrip()
     found = _LAST_COMMAND.match(stripped)
     end = found.end() if found else 0
-    return f"{stripped[:end]}exec {stripped[end:]}"
+    first = stripped[end:].split(maxsplit=1)[0]
+    return (
+        ""
+        if first in _COMPOUND or first[0] in "({" or "|" in stripped[end:]
+        else f"{stripped[:end]}exec {stripped[end:]}"
+    )
 
 
 def _words(script: str) -> list[str]:

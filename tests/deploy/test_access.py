@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from fleet.adapters.cluster_changes import KubernetesChanges
 from fleet.adapters.cluster_kubernetes import KubernetesCluster
+from fleet.adapters.cluster_manifests import PATHS, PODS, KubernetesManifests
 from fleet.adapters.cluster_streams import Patience
 from fleet.adapters.exporters_kubernetes import KubernetesExporters
 from fleet.adapters.reviews_kubernetes import KubernetesReviews
@@ -237,6 +238,23 @@ def test_web_may_ask_whose_a_token_is_and_nothing_else(bare: Serving, tmp_path: 
     assert grants(role) == [("create", "authentication.k8s.io", "tokenreviews")]
 
 
+def test_web_may_list_what_workloads_say_about_restarts_and_names_what_it_may_not(
+    bare: Serving, tmp_path: Path
+) -> None:
+    read = KubernetesManifests(
+        KubernetesCluster("rehearsal", str(kubeconfig_of(bare, "vigie-web", tmp_path))).server
+    ).read_manifests
+    assert read().unread == ()
+    role = manifest("ClusterRole", "vigie-readiness")
+    assert {verb for verb, *_ in grants(role)} == {"list"}
+    assert {what for *_, what in grants(role)} == {path.rpartition("/")[2] for path in (*PATHS.values(), PODS)}
+    agent = KubernetesCluster("rehearsal", str(kubeconfig_of(bare, "vigie-checkpoints", tmp_path))).server
+    assert set(KubernetesManifests(agent).read_manifests().unread) == {*PATHS, "Pod"} - {
+        "Service",
+        "PersistentVolumeClaim",
+    }
+
+
 def test_who_scans_checkpoints_may_read_what_pods_declare_and_nothing_else(bare: Serving, tmp_path: Path) -> None:
     changes = KubernetesChanges(
         KubernetesCluster("rehearsal", str(kubeconfig_of(bare, "vigie-checkpoints", tmp_path))).server
@@ -313,7 +331,7 @@ def test_trainers_are_asked_to_save_only_where_a_role_lets_us(tmp_path: Path) ->
 
 
 def test_without_its_roles_nothing_can_be_scraped(bare: Serving, tmp_path: Path) -> None:
-    exporters = KubernetesExporters("rehearsal", str(kubeconfig_of(bare, "vigie-web", tmp_path)))
+    exporters = KubernetesExporters("rehearsal", str(kubeconfig_of(bare, "vigie-checkpoints", tmp_path)))
     with pytest.raises(PortError) as caught:
         exporters.find()
     assert caught.value.status == 403
