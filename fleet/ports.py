@@ -23,6 +23,9 @@ from fleet.domain.specs import Claim, FullPod, Storage
 from fleet.domain.training import Signal
 
 
+OWN = "pod"  # `reason` of a PortError: what a pod itself has answered, not the API server in front of it
+
+
 class PortError(Exception):
     """An edge could not do what was asked.
 
@@ -121,7 +124,7 @@ class Changer(Protocol):
 
     def post_to_pod(self, namespace: str, name: str, port: int, path: str) -> None:
         """An empty POST to a pod through the API server's proxy, answered with success within 10 s. An error without a status
-        does not tell whether the pod heard it."""
+        does not tell whether the pod heard it; one with `reason` OWN is the pod's own answer."""
 
     def signal_pod(self, namespace: str, name: str, container: str, signal: Signal) -> None:
         """`kill -<signal> 1` in a container, ended with success within 10 s. An error that is retryable and has no status does

@@ -43,7 +43,7 @@ def until(holds: Callable[[], object], within_s: float = PATIENCE_S, why: Callab
 class Household:
     """`names`: redis, web, worker, beat."""
 
-    def __init__(self, home: Path, kubeconfig: Path) -> None:
+    def __init__(self, home: Path, kubeconfig: Path, policies: Path | None = None) -> None:
         self.home, self.port, self._redis_port = home, free_port(), free_port()
         self.redis_url = f"redis://127.0.0.1:{self._redis_port}/0"
         self.env = {
@@ -56,6 +56,7 @@ class Household:
             "VIGIE_HOSTS": "127.0.0.1",
             "VIGIE_KUBECONFIG": str(kubeconfig),
             "VIGIE_PORT": str(self.port),
+            **({"VIGIE_POLICIES": str(policies)} if policies else {}),
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._token = ""
@@ -120,9 +121,9 @@ class Household:
         found: Object = answer.json()
         return found
 
-    def begin(self, kind: str, target: str) -> int:
+    def begin(self, kind: str, target: str, **options: str) -> int:
         """Propose and confirm; the action's number."""
-        plan = self.call("POST", "plans", kind=kind, target=target, reason="tried", cluster=CLUSTER)
+        plan = self.call("POST", "plans", kind=kind, target=target, reason="tried", cluster=CLUSTER, options=options)
         self.call("POST", f"plans/{plan['id']}/confirm", digest=plan["digest"], typed=target)
         return int(plan["id"])
 
@@ -154,9 +155,9 @@ class Household:
 
 
 @contextlib.contextmanager
-def household(home: Path, kubeconfig: Path) -> Iterator[Household]:
+def household(home: Path, kubeconfig: Path, policies: Path | None = None) -> Iterator[Household]:
     """Everything but the worker runs."""
-    made = Household(home, kubeconfig)
+    made = Household(home, kubeconfig, policies)
     try:
         made.start("redis")
         made.sign_in()

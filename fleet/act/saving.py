@@ -18,7 +18,7 @@ from fleet.domain.capacity import finished
 from fleet.domain.freshness import Freshness
 from fleet.domain.plans import Save
 from fleet.domain.specs import FullPod
-from fleet.ports import PortError
+from fleet.ports import OWN, PortError
 
 LOOK_S = 2.0
 THROTTLED = 429
@@ -169,8 +169,7 @@ def _said_no(error: PortError) -> bool:
     pod: it may have passed the request on before."""
     if error.status is None:
         return not error.retryable
-    own_words = error.reason == f"HTTP {error.status}"  # not those of Kubernetes
-    return error.status not in MAY_HAVE_HEARD and (error.status < 500 or own_words)
+    return error.status not in MAY_HAVE_HEARD and (error.status < 500 or error.reason == OWN)
 
 
 def _see(work: Work, one: Save, told: Mapping[str, Any]) -> None:

@@ -7,11 +7,14 @@ Owns the only two ways into a pod that change something. Must not send anything 
 from urllib.parse import quote, unquote
 
 from fleet.adapters import cluster_commands
-from fleet.adapters.cluster_requests import Requests, refused
+from fleet.adapters.cluster_kubernetes import Reply
+from fleet.adapters.cluster_requests import Requests, refused, status_of
+from fleet.domain import kube
 from fleet.domain.training import Signal
-from fleet.ports import PortError
+from fleet.ports import OWN, PortError
 
 ASK_WITHIN_S = 10.0
+LONGEST_ANSWER = 200
 
 
 class HookRequests(Requests):
@@ -24,12 +27,21 @@ class HookRequests(Requests):
         place = f"{_pod_path(namespace, name)}:{port}/proxy/{path.lstrip('/')}"
         reply = self._server.send("POST", place, b"", within_s=ASK_WITHIN_S)
         if not 200 <= reply.status < 300:
-            raise refused(reply)
+            raise _refused(reply)
 
     def signal_pod(self, namespace: str, name: str, container: str, signal: Signal) -> None:
         argv = ("kill", f"-{Signal(signal)}", "1")
         query = [*(("command", word) for word in argv), ("container", container), ("stderr", "true")]
         cluster_commands.run(self._server, f"{_pod_path(namespace, name)}/exec", query, ASK_WITHIN_S)
+
+
+def _refused(reply: Reply) -> PortError:
+    """What the pod said, with `reason` OWN, or the API server in its place."""
+    if status_of(reply) != kube.Status():
+        return refused(reply)
+    said = reply.body[:LONGEST_ANSWER].decode(errors="replace").strip()
+    message = f"the pod answered {reply.status}: {said}" if said else f"the pod answered {reply.status}"
+    return PortError(message, retryable=reply.status >= 500, status=reply.status, reason=OWN)
 
 
 def _pod_path(namespace: str, name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.domain.plans import ActionState, StepKind
+from fleet.simulation.catalogue import SHARED, WORKLOADS, Kind, Saving, Told, Workload
 from fleet.simulation.clock import RealClock
 from fleet.simulation.reboots import BOOT_SECONDS
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
@@ -62,7 +63,10 @@ class Round:
         patch = Fault(Weather.HANG, plural="nodes", method="PATCH")
         self.weather(patch)
         yield self._in(StepKind.CORDON)
-        # The one pod's trial passes; its eviction is carried out, and never answered.
+        # The workload hears that it shall save, and nobody hears its answer.
+        self.weather(Fault(Weather.MUTE, plural="pods", method="POST"))
+        yield self._in(StepKind.SAVE)
+        # The first pod's trial passes; its eviction is carried out, and never answered.
         self.weather(Fault(Weather.MUTE, plural="pods", method="POST", after=1))
         yield self._in(StepKind.DRAIN)
         self.weather(patch)
@@ -87,26 +91,42 @@ class Round:
         return self.vigie.outcome(self.action)[0]
 
 
+def trainer(name: str, node: int, product: str) -> Workload:
+    """One GPU, and a checkpoint whenever somebody asks for one."""
+    saving = Saving("torch", f"claim/{SHARED}", Told.ANNOTATION, 100_000, 3.0, "http:29500/checkpoint")
+    image = "par-prod/trainer:2026.8.2"
+    return Workload(
+        name, Kind.STATEFUL_SET, "training", "Tests", image, product, 1, {node: 1}, cores=4, memory_gib=16, port=29500,
+        saving=saving,
+    )  # fmt: skip
+
+
+TRAINERS = (trainer("kill-11", 11, "H100"), trainer("kill-21", 21, "L4"), trainer("kill-19", 19, "L4"))
+
+
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Serving]:
-    rehearsal = Rehearsal(clock=RealClock(SPEED), pace=0)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    rehearsal = Rehearsal(clock=RealClock(SPEED), pace=0, workloads=(*WORKLOADS, *TRAINERS))
     for node in rehearsal.store.list("nodes"):
         quick = lambda draft: draft["metadata"]["annotations"].update({BOOT_SECONDS: "20"})  # noqa: E731
         rehearsal.store.mutate("nodes", None, node["metadata"]["name"], quick, manager="test")
-    with serving(rehearsal) as found:
+    with serving(rehearsal, tmp_path_factory.mktemp("cluster")) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def vigie(cluster: Serving, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Household]:
     home: Path = tmp_path_factory.mktemp("home")
-    with household(home, cluster.kubeconfig) as found:
+    policies, claims = home / "policies.toml", cluster.kubeconfig.parent / "claims"
+    grant = f'namespace = "training"\nclaim = "{SHARED}"\npath = "{claims / "training" / SHARED}"\n'
+    policies.write_text(f"[[store]]\n{grant}")
+    with household(home, cluster.kubeconfig, policies) as found:
         yield found
 
 
 @pytest.fixture
 def evicted(cluster: Serving) -> Callable[[], set[str]]:
-    """UIDs of the servers' pods that have gone since."""
+    """UIDs of the servers' and trainers' pods that have gone since."""
     changes = cluster.call(lambda: cluster.rehearsal.store.subscribe("pods"))
 
     def gone() -> set[str]:
@@ -114,13 +134,13 @@ def evicted(cluster: Serving) -> Callable[[], set[str]]:
         return {
             c.object["metadata"]["uid"]
             for c in found
-            if c.type == "DELETED" and c.object["metadata"]["namespace"] == "inference"
+            if c.type == "DELETED" and c.object["metadata"]["namespace"] in {"inference", "training"}
         }
 
     return gone
 
 
-# Whose end each round is about, on which node: node-11 has one pod, the others several.
+# Whose end each round is about, on which node: node-11 has one server, the others several.
 ROUNDS = [("worker", "node-11"), ("redis", "node-21"), ("beat web", "node-19")]
 
 
@@ -131,7 +151,7 @@ def test_a_kill_in_every_kind_of_step(
     killed, played = victims.split(), Round(vigie, cluster, node)
     before = boot_id(cluster, node)
     vigie.measure(node)
-    played.action = vigie.begin("maintain", node)
+    played.action = vigie.begin("maintain", node, save="first")
     planned = {uid for (uid,) in vigie.rows("SELECT uid FROM vigie_action_lane WHERE action_id = ?", played.action)}
     vigie.start("worker")
     try:
@@ -140,7 +160,8 @@ def test_a_kill_in_every_kind_of_step(
             vigie.kill(*killed)
             vigie.start(*killed)
             kinds.append(kind)
-        assert kinds == list(StepKind)
+        steps = vigie.rows("SELECT kind FROM vigie_action_step WHERE action_id = ? ORDER BY position", played.action)
+        assert kinds == [StepKind(kind) for (kind,) in steps], "a kill in every kind of step that a maintenance has"
         assert played.ended() == ActionState.SUCCEEDED, (vigie.outcome(played.action), played.logs)
     finally:
         played.weather()
@@ -153,6 +174,7 @@ def test_a_kill_in_every_kind_of_step(
     assert {step["state"] for step in shown["steps"]} <= {"done", "skipped"}
     told = [what for (what,) in vigie.rows("SELECT what FROM vigie_audit_entry WHERE action = ?", played.action)]
     assert {what for what in set(told) if told.count(what) > 1} == set(), "each step began once and ended once"
+    assert told.count("asked-to-save") == 1
     assert "all intact" in vigie.run("audit", "verify")
 
 

@@ -7,7 +7,7 @@ from fleet.adapters.cluster_kubernetes import KubernetesCluster
 from fleet.domain.draining import Meaning, classify
 from fleet.domain.facts import Right
 from fleet.domain.training import Signal
-from fleet.ports import PortError
+from fleet.ports import OWN, PortError
 from fleet.simulation.rehearsal import Rehearsal, serving
 
 TRAINER = "llama-sft-70b-0"
@@ -126,6 +126,13 @@ def test_a_refusal_to_save_has_its_status(changes, ask, status):
     with pytest.raises(PortError) as refused:
         ask(changes)
     assert refused.value.status == status
+
+
+def test_whether_the_pod_has_said_no_is_told_apart(changes):
+    for path, own in (("/other", True), ("/checkpoint", False)):
+        with pytest.raises(PortError) as refused:
+            changes.post_to_pod("training", TRAINER if own else "nobody", 29500, path)
+        assert (refused.value.reason == OWN) is own
 
 
 def test_a_signal_is_one_of_four(changes):

@@ -8,12 +8,13 @@ from msgspec.structs import replace
 
 from fleet import act
 from fleet.act import Actor, Refused, audit, running
+from fleet.domain.actions import SAVE_FIRST
 from fleet.domain.freshness import Report
 from fleet.domain.grants import CheckpointRules
 from fleet.domain.plans import ActionState, Outcome, StepKind, StepState
 from fleet.domain.policies import Deadlines, Limits, Policy
 from fleet.models import Action, AuditEntry
-from fleet.ports import PortError
+from fleet.ports import OWN, PortError
 from tests.fleet import pictures
 from tests.fleet.shelves import OneStore
 from tests.fleet.small_cluster import Killed, SmallCluster
@@ -219,7 +220,7 @@ def test_what_is_not_complete_is_not_saved(site):
 
 @pytest.mark.parametrize("status", [400, 404, 500, 503])
 def test_a_workload_that_says_no_ends_it(site, status):
-    site.changer.refuses = PortError("no", retryable=status >= 500, status=status)
+    site.changer.refuses = PortError("no", retryable=status >= 500, status=status, reason=OWN)
     action = confirmed(site)
     failed(site, action, "save-refused")
     assert action.outcome["workload"] == WORKLOAD
@@ -253,13 +254,22 @@ def test_somebody_else_s_cordon_stays(site):
     assert "reopened" not in action.outcome
 
 
-def test_no_answer_is_no_refusal(site):
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PortError("silent", retryable=True, reason="silent"),
+        PortError("etcdserver: request timed out", retryable=True, status=500, reason="HTTP 500"),
+        PortError("the server answered 504", retryable=True, status=504, reason=OWN),
+        PortError("it saves already", retryable=False, status=409, reason=OWN),
+    ],
+)
+def test_no_answer_is_no_refusal(site, answer):
     """It may have been heard: what counts is whether the checkpoint comes."""
     heard = site.changer.post_to_pod
 
     def mute(*arguments):
         heard(*arguments)
-        raise PortError("silent", retryable=True, reason="silent")
+        raise answer
 
     site.changer.post_to_pod = mute
     assert ended(site, confirmed(site)).state == ActionState.SUCCEEDED
