@@ -20,13 +20,15 @@ from dashboard.panels import buttons, checks, ends, lanes, losses, plan, steps, 
 from dashboard.panels.words import Text, say
 from fleet import act, wiring
 from fleet.act import Actor, Refused
-from fleet.domain.actions import ACTIONS, Danger
+from fleet.domain.actions import ACTIONS, SAVE_FIRST
+from fleet.domain.kinds import Danger
 from fleet.domain.plans import ENDED, LIVES_S, ActionState, Plan
 from fleet.models import Action, AuditEntry
 
 STATUS = {
     "unknown-kind": HTTPStatus.NOT_FOUND,
     "no-option": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "long-option": HTTPStatus.UNPROCESSABLE_ENTITY,
     "no-reason": HTTPStatus.UNPROCESSABLE_ENTITY,
     "long-reason": HTTPStatus.UNPROCESSABLE_ENTITY,
     "no-waiver-reason": HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -47,7 +49,8 @@ def propose(request: HttpRequest, cluster: str, node: str, kind: str) -> HttpRes
         return _asked(request, cluster, node, kind)
     actor, site, reason = _actor(request, cluster), wiring.site(cluster), request.POST.get("reason", "")
     try:
-        found = act.propose(site, kind, node, reason, actor, save_first=bool(request.POST.get("save")))
+        options = dict([SAVE_FIRST]) if request.POST.get("save") else {}
+        found = act.propose(site, kind, node, reason, actor, options=options)
     except Refused as refused:
         return _asked(request, cluster, node, kind, refused)
     if ACTIONS[kind].danger is Danger.REVERSIBLE and not act.plan_of(found).blocks:

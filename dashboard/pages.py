@@ -24,6 +24,7 @@ from dashboard import access, errors, rights
 from dashboard.panels import words
 from fleet import live, wiring
 from fleet.domain.actions import ACTIONS
+from fleet.domain.kinds import Subject
 from fleet.domain.plans import ActionState
 from fleet.models import Action
 
@@ -115,7 +116,11 @@ def _acts(role: access.Role | None, cluster: str) -> bool:
 
 
 def _do_urls(cluster: str) -> dict[str, str]:
-    return {kind: reverse("propose", args=[cluster, PLACEHOLDER, kind]) for kind in ACTIONS}
+    return {
+        kind: reverse("propose", args=[cluster, PLACEHOLDER, kind])
+        for kind, found in ACTIONS.items()
+        if found.subject is Subject.NODE
+    }
 
 
 def _under_way(cluster: str) -> int:

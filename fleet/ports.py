@@ -22,7 +22,6 @@ from fleet.domain.revisions import Json, Patch, Workload
 from fleet.domain.specs import Claim, FullPod, Storage
 from fleet.domain.training import Signal
 
-
 OWN = "pod"  # `reason` of a PortError: what a pod itself has answered, not the API server in front of it
 
 
@@ -90,20 +89,20 @@ class Changer(Protocol):
     def read_node(self, name: str) -> Node | None:
         """None: there is none of that name."""
 
-    def read_pods(self, node: str = "") -> tuple[FullPod, ...]:
-        """The pods bound to `node`, or all of them."""
+    def read_pods(self, node: str = "", namespace: str = "") -> tuple[FullPod, ...]:
+        """The pods bound to `node` or in `namespace`, or all of them."""
 
     def read_pod(self, namespace: str, name: str) -> FullPod | None: ...
 
-    def read_controllers(self) -> tuple[Object, ...]:
-        """Every Deployment, ReplicaSet, StatefulSet, DaemonSet and Job."""
+    def read_controllers(self, namespace: str = "") -> tuple[Object, ...]:
+        """Every Deployment, ReplicaSet, StatefulSet, DaemonSet and Job, of all namespaces or one."""
 
     def read_daemon_sets(self) -> frozenset[str]:
         """Their keys."""
 
-    def read_budgets(self) -> tuple[Budget, ...]: ...
+    def read_budgets(self, namespace: str = "") -> tuple[Budget, ...]: ...
 
-    def read_services(self) -> tuple[Service, ...]: ...
+    def read_services(self, namespace: str = "") -> tuple[Service, ...]: ...
 
     def read_claims(self) -> tuple[Claim, ...]: ...
 
@@ -139,6 +138,12 @@ class Changer(Protocol):
     def read_service(self, namespace: str, name: str) -> Service | None: ...
 
     def read_slices(self, namespace: str, service: str) -> tuple[EndpointSlice, ...]: ...
+
+    def read_selected(self, namespace: str, selector: Mapping[str, str]) -> tuple[FullPod, ...]:
+        """The pods with all of these labels; none for no label."""
+
+    def read_autoscalers(self, namespace: str) -> tuple[Json, ...]:
+        """The HorizontalPodAutoscalers, whole."""
 
     def change_workload(self, workload: Workload, patch: Patch, *, dry_run: bool = False) -> Workload | None:
         """Write on exactly the version that was read: another one is refused with status 409. None: a subresource was written."""
@@ -211,7 +216,7 @@ class TokenReviews(Protocol):
 
 
 class Declared(Struct, frozen=True):
-    """What a cluster's objects say about restarts. `unread`: kinds that Vigie may not list, or that this cluster does not know."""
+    """What a cluster's objects say about restarts. `unread`: kinds that Vigie may not list, or that the cluster does not have."""
 
     manifests: tuple[Manifest, ...]
     pods: tuple[SeenPod, ...]

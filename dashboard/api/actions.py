@@ -24,7 +24,7 @@ from dashboard.panels import checks
 from dashboard.roles import Role
 from fleet import act, wiring
 from fleet.act import Actor
-from fleet.domain.actions import SAVE_FIRST
+from fleet.domain.actions import ACTIONS
 from fleet.domain.plans import ENDED, ActionState, Check
 from fleet.models import Action, AuditEntry
 
@@ -41,14 +41,21 @@ class Token(HttpBearer):
         return access.token_of(request)
 
 
+OPTIONS = (
+    'What you choose. drain, maintain: {"save": "first"}, workloads that declare how save a checkpoint before their pods go. '
+    'undo: revision. set-image: image ("repo/llm:2", or "server=repo/llm:2, proxy=repo/proxy:3"). scale: replicas. switch: side '
+    "(name of the workload that shall serve), smoke (a request as JSON). retire: side. create-green: version, image, name, side."
+)
+
+
 class Proposal(Schema):
-    kind: str = Field(max_length=20, description="cordon, uncordon, drain or maintain")
-    target: str = Field(max_length=253, description="Name of the node")
+    kind: str = Field(max_length=20, description=", ".join(ACTIONS))
+    target: str = Field(
+        max_length=253, description="Name of the node, or Deployment/namespace/name, or Service/namespace/name"
+    )
     reason: str = Field(max_length=500, description="Why; it is kept on the node and in the audit")
     cluster: str = Field("", max_length=253, description=CLUSTER)
-    options: dict[str, str] = Field(
-        {}, description='{"save": "first"}: workloads that declare how save a checkpoint before their pods go. Nothing else'
-    )
+    options: dict[str, str] = Field({}, description=OPTIONS)
 
 
 class Confirmation(Schema):
@@ -83,12 +90,8 @@ class AuditWanted(Schema):
 def propose(request: HttpRequest, body: Proposal) -> HttpResponse:
     """Compute a plan on fresh facts: what would be lost, every check, the steps. Nothing happens to the cluster."""
     cluster = chosen(request, body.cluster)
-    if unknown := sorted({*body.options.items()} - {SAVE_FIRST}):
-        name, value = unknown[0]
-        raise NoAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, f"There is no option {name!r} with the value {value!r}.")
-    actor, first = _actor(request, cluster, Role.OPERATOR), bool(body.options)
-    site = wiring.site(cluster)
-    action = _done(lambda: act.propose(site, body.kind, body.target, body.reason, actor, save_first=first))
+    actor, site = _actor(request, cluster, Role.OPERATOR), wiring.site(cluster)
+    action = _done(lambda: act.propose(site, body.kind, body.target, body.reason, actor, options=body.options))
     return _json(shown_plan(action), HTTPStatus.CREATED)
 
 
@@ -203,7 +206,10 @@ def shown_plan(found: Action) -> dict[str, Any]:
         "loss": msgspec.to_builtins(made.loss),
         "checks": [{**shown_check(check, now), "evidence": dict(check.evidence)} for check in made.checks],
         "steps": [{**msgspec.to_builtins(step), "facts": dict(step.facts)} for step in made.steps],
-        "saves": [{"workload": save.workload, "pod": f"{save.namespace}/{save.pod}", "hook": save.hook} for save in made.saves],
+        "saves": [
+            {"workload": save.workload, "pod": f"{save.namespace}/{save.pod}", "hook": save.hook} for save in made.saves
+        ],
+        "differences": msgspec.to_builtins(made.differences),
         "kubectl": list(made.kubectl),
     }
 
@@ -274,7 +280,8 @@ def _actor(request: HttpRequest, cluster: str, least: Role) -> Actor:
 
 WHY: Mapping[str, tuple[HTTPStatus, str]] = {
     "unknown-kind": (HTTPStatus.UNPROCESSABLE_ENTITY, "There is no such kind of action."),
-    "no-option": (HTTPStatus.UNPROCESSABLE_ENTITY, "Nothing can be saved first in this kind of action."),
+    "no-option": (HTTPStatus.UNPROCESSABLE_ENTITY, "This kind of action has no such option."),
+    "long-option": (HTTPStatus.UNPROCESSABLE_ENTITY, "An option is too long."),
     "no-reason": (HTTPStatus.UNPROCESSABLE_ENTITY, "Say why."),
     "long-reason": (HTTPStatus.UNPROCESSABLE_ENTITY, "The reason is too long."),
     "other-plan": (HTTPStatus.CONFLICT, "The digest is not that of this plan."),

@@ -316,13 +316,13 @@ LOG: Patterns = {
 # Why Vigie does not do what somebody asks for
 REFUSALS: Patterns = {
     "act.no.unknown-kind": _("There is no such action."),
-    "act.no.no-option": _("Nothing can be saved first in this action: no pod has to go."),
+    "act.no.no-option": _("This action has no such option."),
     "act.no.no-reason": _("Say why: it is kept on the node and in the audit."),
     "act.no.long-reason": _("The reason is too long."),
     "act.no.cluster-away": _("The cluster cannot be read now, so nothing can be decided: {message}"),
     "act.no.waits-for-second": _("{by} has confirmed it already; it waits for a second person."),
     "act.no.other-plan": _("This is not the plan that you were shown. Load the page again."),
-    "act.no.other-name": _("What you typed is not the name of the node: {target}."),
+    "act.no.other-name": _("What you typed is not its name: {target}."),
     "act.no.superseded": _("Somebody else was faster."),
     "act.no.no-second-needed": _("It waits for nobody."),
     "act.no.not-approver": _("The second person has to be an approver."),

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from dashboard.panels.words import Text, say
 from dashboard.roles import Role
-from fleet.domain.actions import ACTIONS, Danger
+from fleet.domain.actions import ACTIONS
+from fleet.domain.kinds import Danger, Subject
 
 # A node that is open can be cordoned and one that is not can be uncordoned; everything else is always offered.
 WHEN = {"cordon": "open", "uncordon": "closed"}
@@ -45,6 +46,7 @@ def buttons(
             quick=kind.danger is Danger.REVERSIBLE,
         )
         for kind in ACTIONS.values()
+        if kind.subject is Subject.NODE
     ]
 
 

@@ -99,7 +99,7 @@ def _values(check: Check) -> dict[str, Value]:
     values["subject"] = check.subject.rsplit("/", 1)[-1] if check.guard in PODS else check.subject
     count = found.get(COUNTS.get(check.guard, ""))
     values["n"] = int(count) if isinstance(count, int | float) else 2
-    if check.guard in {"placement", "gang"}:
+    if check.guard in {"placement", "gang", "room"}:
         gpus = found.get("gpus")
         values["gpus"] = say("gpus", n=int(gpus)) if isinstance(gpus, int | float) else None
         values["nodes"] = _unfit(found)

@@ -16,6 +16,7 @@ from dashboard.panels.node_patterns import NODE
 from dashboard.panels.past_patterns import AVAILABILITY, PAST
 from dashboard.panels.plurals import Patterns, ngettext
 from dashboard.panels.readiness_patterns import READINESS
+from dashboard.panels.release_patterns import RELEASES
 
 STATES: Patterns = {
     "state.busy": _("Busy"),
@@ -342,4 +343,5 @@ MESSAGES: Patterns = {
     **FRESHNESS,
     **GUARDS,
     **ACTION_PATTERNS,
+    **RELEASES,
 }

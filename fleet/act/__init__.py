@@ -19,10 +19,13 @@ from fleet.act.claims import RUNNABLE
 from fleet.act.collect import collect, under_way
 from fleet.act.quotes import quoted
 from fleet.act.sites import Site
+from fleet.act.summaries import against, loss_of
+from fleet.act.surveying import survey
 from fleet.domain import actions, guards, plans
-from fleet.domain.actions import ACTIONS, LIFECYCLE, SAVE_FIRST, Danger
+from fleet.domain.actions import ACTIONS, LIFECYCLE, SAVE_FIRST
 from fleet.domain.facts import Actor, Facts
 from fleet.domain.guards import Waiver
+from fleet.domain.kinds import Danger, Subject, named
 from fleet.domain.plans import ENDED, ActionState, Check, LaneState, Plan, StepState
 from fleet.models import Action, ActionLane, ActionStep
 from fleet.ports import PortError
@@ -34,6 +37,7 @@ Clock = Callable[[], float]
 BEGIN_WITHIN_S = 120.0  # a confirmed action that no worker has begun by then is void: the facts have moved on
 OVERTAKEN_TIMES = 5
 LONGEST_REASON = 500
+LONGEST_OPTION = 900
 LONGEST_NAME = 253  # of a node
 LONGEST_ACTOR = 150
 
@@ -48,21 +52,31 @@ class Refused(Exception):  # noqa: N818 -- it is an answer, not an accident
 
 
 def propose(
-    site: Site, kind: str, target: str, reason: str, actor: Actor, now: Clock = time.time, *, save_first: bool = False
+    site: Site,
+    kind: str,
+    target: str,
+    reason: str,
+    actor: Actor,
+    now: Clock = time.time,
+    options: Mapping[str, str] | None = None,
 ) -> Action:
-    """Compute a plan on fresh facts and keep it, whether or not anything blocks it. `save_first`: workloads that declare how are
-    asked for a checkpoint before their pods go. Raises Refused: no such kind, no reason, nothing to save first in this kind, or
-    the cluster cannot be read."""
+    """Compute a plan on fresh facts and keep it, whether or not anything blocks it. `options`: what a person chooses, by the
+    names of the kind; `SAVE_FIRST`: workloads that declare how are asked for a checkpoint before their pods go. Raises Refused:
+    no such kind, no reason, no such option in this kind, or the cluster cannot be read."""
     if kind not in ACTIONS:
         raise Refused("unknown-kind", kind=kind)
-    if save_first and not ACTIONS[kind].empties:
+    chosen = {name: quoted(value, LONGEST_OPTION + 1).strip() for name, value in (options or {}).items() if value}
+    name, first = SAVE_FIRST
+    if not chosen.keys() <= set(ACTIONS[kind].options) or chosen.get(name, first) != first:
         raise Refused("no-option", kind=kind)
+    if any(len(value) > LONGEST_OPTION for value in chosen.values()):
+        raise Refused("long-option", most=LONGEST_OPTION)
     reason, target = quoted(reason, LONGEST_REASON + 1).strip(), quoted(target, LONGEST_NAME)
     if not reason:
         raise Refused("no-reason")
     if len(reason) > LONGEST_REASON:
         raise Refused("long-reason", most=LONGEST_REASON)
-    facts = _collected(site, kind, target, actor, now, save_first=save_first)
+    facts = _collected(site, kind, target, chosen, actor, now)
     plan = actions.plan(facts, reason)
     pool, zone, rack = actions.where(facts)
     with transaction.atomic():
@@ -91,8 +105,8 @@ def propose(
             plan.made_at,
             reason=reason,
             digest=plan.digest,
-            **_loss(plan),
-            **_against(plan.checks),
+            **loss_of(plan),
+            **against(plan.checks),
         )
     return action
 
@@ -114,8 +128,8 @@ def confirm(
         raise Refused("waits-for-second", by=action.confirmed_by)
     if digest != action.digest:
         raise Refused("other-plan")
-    if ACTIONS[action.kind].danger is Danger.DESTRUCTIVE and typed.strip() != action.target:
-        raise Refused("other-name", target=action.target)
+    if ACTIONS[action.kind].danger is Danger.DESTRUCTIVE and typed.strip() not in {action.target, named(action.target)}:
+        raise Refused("other-name", target=named(action.target))
     if any(len(reason) > LONGEST_REASON for reason in waivers.values()):
         raise Refused("long-reason", most=LONGEST_REASON)
     wanted = [Waiver(check, quoted(reason), actor.name, actor.role) for check, reason in waivers.items()]
@@ -262,14 +276,16 @@ def _check_again(
     refused, with the new checks: what somebody typed a name under has to be what happens. A waiver is for a block that was shown:
     another finding of the same guard about the same pod stands, and a waiver that lifts nothing now will lift nothing later."""
     shown = plan_of(action)
-    facts = _collected(site, action.kind, action.target, actor, now, save_first=saves_first(shown))
+    chosen = {name: str(value) for name, value in shown.options if name in ACTIONS[action.kind].options}
+    facts = _collected(site, action.kind, action.target, chosen, actor, now)
     plan = actions.plan(facts, action.reason)
+    _unless_superseded(action, shown, plan, actor, now())
     seen = {(check.key, check.reason) for check in shown.blocks}
     given = [waiver for waiver in waivers if any(check.key == waiver.check for check in plan.blocks)]
     unseen = [check for check in plan.blocks if (check.key, check.reason) not in seen]
     if blocks := tuple(dict.fromkeys((*guards.standing(plan.checks, given), *unseen))):
         with transaction.atomic():
-            tell(action, actor, "refused", now(), **_against(blocks))
+            tell(action, actor, "refused", now(), **against(blocks))
         raise Refused("blocked", blocks)
     if _decided(plan) != _decided(shown):
         with transaction.atomic():
@@ -278,13 +294,34 @@ def _check_again(
     return facts, given
 
 
+def _unless_superseded(action: Action, shown: Plan, plan: Plan, actor: Actor, at: float) -> None:
+    """A Service changes with every switch, and its plan is for one version of it: somebody who was faster has made this one void,
+    whoever it was. Raises Refused."""
+    if ACTIONS[action.kind].subject is not Subject.SERVICE:
+        return
+    other = next((dict(check.evidence).get("action") for check in plan.blocks if check.guard == "alone"), None)
+    if other is None and dict(plan.seen).get("service") == dict(shown.seen).get("service"):
+        return
+    by = str(other or faster(action, shown.made_at))
+    with transaction.atomic():
+        change(action, ActionState.REFUSED, actor, at, "superseded", outcome={"why": "superseded", "by": by})
+    raise Refused("superseded", by=by)
+
+
+def faster(action: Action, since: float) -> str:
+    """The last action on the same target that was confirmed since then; "" none of ours."""
+    others = Action.objects.filter(cluster=action.cluster, target=action.target, confirmed_at__gte=since)
+    found = others.exclude(pk=action.pk).order_by("-confirmed_at").first()
+    return found.name if found else ""
+
+
 def saves_first(plan: Plan) -> bool:
     return SAVE_FIRST in plan.options
 
 
 def _decided(plan: Plan) -> tuple[Any, ...]:
-    """What a plan would touch: the node, the pods that go, and those that are asked to save."""
-    return plan.target_uid, plan.pods, [(save.workload, save.uid, save.hook) for save in plan.saves]
+    """What a plan would touch, as it was: the target, the pods that go, and those that are asked to save."""
+    return plan.target_uid, plan.pods, plan.seen, [(save.workload, save.uid, save.hook) for save in plan.saves]
 
 
 class _OvertakenError(Exception):
@@ -347,35 +384,14 @@ def _begin(
             ActionLane(
                 action=action, uid=pod.uid, namespace=pod.namespace, name=pod.name, place=n, state=LaneState.QUEUED
             )
-            for n, pod in enumerate(pod for pod in plan.loss.pods if pod.evicted)
+            for n, pod in enumerate(pod for pod in plan.loss.pods if pod.evicted and ACTIONS[action.kind].empties)
         )
 
 
-def _collected(site: Site, kind: str, target: str, actor: Actor, now: Clock, *, save_first: bool) -> Facts:
+def _collected(site: Site, kind: str, target: str, options: Mapping[str, str], actor: Actor, now: Clock) -> Facts:
     try:
-        return collect(site, kind, target, actor, now, save_first=save_first)
+        if ACTIONS[kind].subject is not Subject.NODE:
+            return survey(site, kind, target, options, actor, now)
+        return collect(site, kind, target, actor, now, save_first=SAVE_FIRST in options.items())
     except PortError as error:
         raise Refused("cluster-away", message=str(error)[:300]) from error
-
-
-def _loss(plan: Plan) -> dict[str, Any]:
-    loss = plan.loss
-    return {
-        "loss": {
-            "work_s": loss.work_s,
-            "gpu_hours": loss.gpu_hours,
-            "requests": loss.requests,
-            "scratch_bytes": loss.scratch_bytes,
-        }
-    }
-
-
-def _against(checks: Iterable[Check]) -> dict[str, Any]:
-    """The blocks and warnings, short."""
-    return {
-        "checks": [
-            {"guard": check.guard, "outcome": check.outcome, "reason": check.reason, "subject": check.subject}
-            for check in checks
-            if check.outcome is not plans.Outcome.PASS
-        ]
-    }

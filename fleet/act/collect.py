@@ -44,18 +44,18 @@ def collect(
             "nodes": pool.submit(changer.read_nodes),
             "pods": pool.submit(changer.read_pods),
             "controllers": pool.submit(changer.read_controllers),
-            "daemon_sets": pool.submit(_readable, changer.read_daemon_sets),
-            "budgets": pool.submit(_readable, changer.read_budgets),
-            "services": pool.submit(_readable, changer.read_services),
-            "claims": pool.submit(_readable, changer.read_claims),
-            "storage": pool.submit(_readable, changer.read_storage),
+            "daemon_sets": pool.submit(readable, changer.read_daemon_sets),
+            "budgets": pool.submit(readable, changer.read_budgets),
+            "services": pool.submit(readable, changer.read_services),
+            "claims": pool.submit(readable, changer.read_claims),
+            "storage": pool.submit(readable, changer.read_storage),
         }
         got: dict[str, Any] = {name: future.result() for name, future in read.items()}
-        facts = replace(_heavy(site, kind, target, actor, began, got), save_first=save_first)
+        facts = replace(heavy(site, kind, target, actor, began, got), save_first=save_first)
         return _asked(site, last_saves(site, facts, pool, now), pool, now)
 
 
-def _readable(read: Callable[[], T]) -> T | None:
+def readable(read: Callable[[], T]) -> T | None:
     """None when Vigie's account may not read it; any other trouble is trouble."""
     try:
         return read()
@@ -84,12 +84,13 @@ def _light(
     )
 
 
-def _heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Mapping[str, Any]) -> Facts:
-    nodes: tuple[Node, ...] = got["nodes"]
+def heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Mapping[str, Any]) -> Facts:
+    """`got`: what was read, by its name; what nobody asked for stays empty or unknown."""
+    nodes: tuple[Node, ...] = got.get("nodes", ())
     node = next((node for node in nodes if node.metadata.name == target), None)
     pods: tuple[FullPod, ...] = got["pods"]
     snapshot = site.snapshot()
-    claims, storage = got["claims"], got["storage"]
+    claims, storage = got.get("claims"), got.get("storage")
     found = _owners(pods, got["controllers"])
     return Facts(
         cluster=site.name,
@@ -103,9 +104,9 @@ def _heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Ma
         nodes=nodes,
         pods=pods,
         owners=found,
-        daemon_sets=got["daemon_sets"],
-        budgets=got["budgets"],
-        services=got["services"],
+        daemon_sets=got.get("daemon_sets"),
+        budgets=got.get("budgets"),
+        services=got.get("services"),
         claims=None if claims is None else {claim.key: claim for claim in claims},
         storage=None if storage is None else {volume.key: volume for volume in storage},
         running=under_way(site.name),
@@ -123,7 +124,7 @@ def _asked(site: Site, facts: Facts, pool: ThreadPoolExecutor, now: Callable[[],
     rights = (*_rights(going), *_rights_to_ask(draft.saves))
     allowed = pool.submit(site.changer.may, rights)
     answers = {pod.metadata.uid: pool.submit(_dry_run, site, pod) for pod in going}
-    busy = {pod.metadata.uid: pool.submit(_requests, site, pod) for pod in going if serves(facts, pod)}
+    busy = {pod.metadata.uid: pool.submit(requests, site, pod) for pod in going if serves(facts, pod)}
     return replace(
         facts,
         now=now(),
@@ -159,7 +160,7 @@ def _dry_run(site: Site, pod: FullPod) -> Answer:
     return draining.classify(site.changer.evict(meta.namespace, meta.name, meta.uid, dry_run=True))
 
 
-def _requests(site: Site, pod: FullPod) -> Measure:
+def requests(site: Site, pod: FullPod) -> Measure:
     """Unknown when the pod declares no metric or does not answer; never 0 for want of an answer."""
     place = in_flight.where(pod)
     if place is None:

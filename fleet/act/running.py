@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from django.db import transaction
 
-from fleet.act import VIGIE, brakes, change, evicting, plan_of, saving, steps, tell
+from fleet.act import VIGIE, brakes, change, evicting, plan_of, releasing, saving, steps, tell
 from fleet.act.claims import LEASE_S, Claim, LostClaimError, claimed
 from fleet.act.quotes import quoted
 from fleet.act.sites import Site
@@ -40,6 +40,13 @@ PERFORM: Mapping[StepKind, Callable[[Work], "steps.Outcome"]] = {
     StepKind.VERIFY: steps.verify,
     StepKind.UNCORDON: steps.uncordon,
     StepKind.PROVE: steps.prove,
+    StepKind.CHANGE: releasing.change,
+    StepKind.ROLLOUT: releasing.rollout,
+    StepKind.SMOKE: releasing.test,
+    StepKind.SWITCH: releasing.switch,
+    StepKind.ENDPOINTS: releasing.endpoints,
+    StepKind.CREATE: releasing.create,
+    StepKind.BUDGET: releasing.budget,
 }
 
 FINISHED = {StepState.DONE, StepState.SKIPPED}

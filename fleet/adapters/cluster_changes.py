@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from fleet.adapters.cluster_hooks import HookRequests
 from fleet.adapters.cluster_kubernetes import Reply
-from fleet.adapters.cluster_requests import MANAGER, WRITE_WITHIN_S, refused, status_of
+from fleet.adapters.cluster_requests import MANAGER, WRITE_WITHIN_S, refused, status_of, within
 from fleet.adapters.cluster_streams import decoded
 from fleet.adapters.cluster_workloads import WorkloadChanges
 from fleet.domain import draining, kube, objects
@@ -55,24 +55,25 @@ class KubernetesChanges(WorkloadChanges, HookRequests):
     def read_node(self, name: str) -> Node | None:
         return self._get(f"/api/v1/nodes/{quote(name, safe='')}", Node)
 
-    def read_pods(self, node: str = "") -> tuple[FullPod, ...]:
-        return self._list("/api/v1/pods", FullPod, {"fieldSelector": f"spec.nodeName={node}"} if node else {})
+    def read_pods(self, node: str = "", namespace: str = "") -> tuple[FullPod, ...]:
+        query = {"fieldSelector": f"spec.nodeName={node}"} if node else {}
+        return self._list(within("/api/v1/pods", namespace), FullPod, query)
 
     def read_pod(self, namespace: str, name: str) -> FullPod | None:
         return self._get(_pod_path(namespace, name), FullPod)
 
-    def read_controllers(self) -> tuple[Object, ...]:
-        types = {kind: kube.RESOURCES[kind] for kind in _CONTROLLERS}
-        return tuple(found for kind in types for found in self._list(types[kind].path, _TYPES[kind]))
+    def read_controllers(self, namespace: str = "") -> tuple[Object, ...]:
+        paths = {kind: within(kube.RESOURCES[kind].path, namespace) for kind in _CONTROLLERS}
+        return tuple(found for kind, path in paths.items() for found in self._list(path, _TYPES[kind]))
 
     def read_daemon_sets(self) -> frozenset[str]:
         return frozenset(found.key for found in self._list(kube.RESOURCES[Kind.DAEMON_SET].path, objects.DaemonSet))
 
-    def read_budgets(self) -> tuple[Budget, ...]:
-        return self._list(kube.RESOURCES[Kind.BUDGET].path, Budget)
+    def read_budgets(self, namespace: str = "") -> tuple[Budget, ...]:
+        return self._list(within(kube.RESOURCES[Kind.BUDGET].path, namespace), Budget)
 
-    def read_services(self) -> tuple[Service, ...]:
-        return self._list("/api/v1/services", Service)
+    def read_services(self, namespace: str = "") -> tuple[Service, ...]:
+        return self._list(within("/api/v1/services", namespace), Service)
 
     def read_claims(self) -> tuple[Claim, ...]:
         return self._list("/api/v1/persistentvolumeclaims", Claim)

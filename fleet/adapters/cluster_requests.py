@@ -5,6 +5,7 @@ Owns their deadlines and what an answer that is no success becomes. Must not kno
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct, field
@@ -81,6 +82,12 @@ class Requests:
             token = page.metadata.token
             if not token:
                 return tuple(found)
+
+
+def within(path: str, namespace: str) -> str:
+    """A collection's path over all namespaces as that of one; "" leaves it."""
+    stem, _, plural = path.rpartition("/")
+    return f"{stem}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else path
 
 
 def tolerant(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:

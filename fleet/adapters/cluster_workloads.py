@@ -18,6 +18,7 @@ from fleet.domain import smoke, switching
 from fleet.domain.endpoints import EndpointSlice
 from fleet.domain.objects import Service
 from fleet.domain.revisions import Form, Json, Patch, Workload
+from fleet.domain.specs import FullPod
 from fleet.ports import PortError
 
 PATHS: Mapping[str, str] = {
@@ -27,6 +28,7 @@ PATHS: Mapping[str, str] = {
     "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
     "ControllerRevision": "/apis/apps/v1/namespaces/{}/controllerrevisions",
     "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
+    "HorizontalPodAutoscaler": "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
 }
 FORMS: Mapping[Form, str] = {
@@ -58,6 +60,14 @@ class WorkloadChanges(Requests):
     def read_slices(self, namespace: str, service: str) -> tuple[EndpointSlice, ...]:
         path = _path("EndpointSlice", namespace)
         return self._list(path, EndpointSlice, {"labelSelector": f"{switching.SERVICE_NAME}={service}"})
+
+    def read_selected(self, namespace: str, selector: Mapping[str, str]) -> tuple[FullPod, ...]:
+        labels = ",".join(f"{name}={value}" for name, value in selector.items())
+        path = f"/api/v1/namespaces/{_part(namespace)}/pods"
+        return self._list(path, FullPod, {"labelSelector": labels}) if labels else ()
+
+    def read_autoscalers(self, namespace: str) -> tuple[Json, ...]:
+        return self._list(_path("HorizontalPodAutoscaler", namespace), dict[str, Any])
 
     # Changing
 

@@ -1,40 +1,20 @@
-"""The actions: what can be done to a node, which guards stand before it, its steps, and how an action's state may change.
+"""The actions: what can be done to a node (to workloads and Services: `release_kinds`), which guards stand before it, its steps,
+and how an action's state may change.
 
 Owns the registry that buttons, pages, API and engine iterate over, and the lifecycle. Must not do anything. Adding a guarded
 action is one entry here and the guards that it needs.
 """
 
 import shlex
-from collections.abc import Callable, Mapping
-from enum import StrEnum
+from collections.abc import Mapping
 
-from msgspec import Struct
-
-from fleet.domain import capacity, guards, plans
+from fleet.domain import capacity, guards, plans, release_kinds
 from fleet.domain.facts import Facts, place
 from fleet.domain.guards import PODS, SITE
+from fleet.domain.kinds import ActionKind, Danger
 from fleet.domain.losses import Draft
 from fleet.domain.objects import Node
 from fleet.domain.plans import ActionState, Loss, Plan, Save, Step, StepKind
-
-
-class Danger(StrEnum):
-    """How much is asked before it runs."""
-
-    REVERSIBLE = "reversible"  # a short question with two named buttons
-    DESTRUCTIVE = "destructive"  # loss, checks, expiry, typed name
-
-
-class ActionKind(Struct, frozen=True):
-    """One kind of action on one node."""
-
-    name: str
-    danger: Danger
-    guards: tuple[str, ...]
-    steps: Callable[[Draft], tuple[Step, ...]]
-    kubectl: Callable[[Draft], tuple[str, ...]]
-    empties: bool = False  # pods have to go
-
 
 # What a cordon or an uncordon may not be refused for: closing a node is how somebody makes things safe at 3 a.m.
 _LIGHT = ("role", "cluster-open", "target-known", "fresh", "permissions", "alone", "cordon-owner")
@@ -168,8 +148,13 @@ ACTIONS: Mapping[str, ActionKind] = {
             lambda draft: (Step(StepKind.UNCORDON, draft.facts.target, undo="cordon", deadline_s=60.0),),
             lambda draft: (f"kubectl uncordon {draft.facts.target}",),
         ),
-        ActionKind("drain", Danger.DESTRUCTIVE, _ALL, _drain_steps, _drain_commands, empties=True),
-        ActionKind("maintain", Danger.DESTRUCTIVE, _ALL, _maintain_steps, _maintain_commands, empties=True),
+        ActionKind(
+            "drain", Danger.DESTRUCTIVE, _ALL, _drain_steps, _drain_commands, empties=True, options=SAVE_FIRST[:1]
+        ),
+        ActionKind(
+            "maintain", Danger.DESTRUCTIVE, _ALL, _maintain_steps, _maintain_commands, empties=True, options=SAVE_FIRST[:1]
+        ),
+        *release_kinds.KINDS,
     )
 }
 
@@ -177,23 +162,24 @@ ACTIONS: Mapping[str, ActionKind] = {
 def plan(facts: Facts, reason: str) -> Plan:
     """The plan of `facts.kind` on `facts.target`, with every guard's answer. Raises KeyError for a kind that there is not."""
     kind = ACTIONS[facts.kind]
-    draft = Draft(facts)
-    node = facts.node
+    draft, release = Draft(facts), facts.release
     return Plan(
         cluster=facts.cluster,
         kind=facts.kind,
         target=facts.target,
-        target_uid=node.metadata.uid if node else "",
+        target_uid=release.uid if release else facts.node.metadata.uid if facts.node else "",
         reason=reason,
-        options=(SAVE_FIRST,) if facts.save_first else (),
+        options=(*((SAVE_FIRST,) if facts.save_first else ()), *sorted(release.options.items() if release else ())),
         made_at=facts.now,
         read_at=facts.read_at,
-        loss=draft.loss if kind.empties else Loss(),
+        loss=draft.loss if kind.empties or kind.ends else Loss(),
         checks=guards.run(kind.guards, draft),
         steps=kind.steps(draft),
         kubectl=kind.kubectl(draft),
         pods=tuple(pod.metadata.uid for pod in draft.going) if kind.empties else (),
         saves=draft.saves if kind.empties else (),
+        seen=release_kinds.seen(draft) if release else (),
+        differences=release_kinds.changes(draft) if release else (),
     )
 
 

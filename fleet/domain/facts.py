@@ -10,7 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from fleet.domain import budgets, machines
+from fleet.domain import blue_green, budgets, machines
 from fleet.domain.budgets import Allowance, Scale
 from fleet.domain.capacity import effective_requests
 from fleet.domain.draining import Answer
@@ -18,6 +18,7 @@ from fleet.domain.gpus import Measure
 from fleet.domain.labelled import Labelled
 from fleet.domain.objects import Budget, Node, Service
 from fleet.domain.policies import Policy
+from fleet.domain.releases import Release
 from fleet.domain.specs import Claim, FullPod, Storage
 from fleet.domain.training import HOOK, Training, workload_of
 
@@ -158,6 +159,8 @@ class Facts(Struct, frozen=True, dict=True):
     save_first: bool = False  # whoever asks wants workloads to save before their pods go
     cordoned_by: str = ""  # the action or person that our annotation names
     picture_at: float | None = None
+    release: Release | None = None  # of an action on a workload or a Service
+    ending: frozenset[str] | None = None  # UIDs of the pods that end with it; None: those of the target, a node
 
     @cached_property
     def node(self) -> Node | None:
@@ -165,6 +168,8 @@ class Facts(Struct, frozen=True, dict=True):
 
     @cached_property
     def target_pods(self) -> tuple[FullPod, ...]:
+        if self.ending is not None:
+            return tuple(pod for pod in self.pods if pod.metadata.uid in self.ending)
         return tuple(pod for pod in self.pods if pod.spec.node_name == self.target)
 
     @cached_property
@@ -181,6 +186,14 @@ class Facts(Struct, frozen=True, dict=True):
         for service in self.services or ():
             for name, value in tuple(service.spec.selector.items())[:1]:
                 found[service.metadata.namespace, name, value].append(service)
+        return found
+
+    @cached_property
+    def services_of(self) -> Mapping[str, list[Service]]:
+        """By namespace."""
+        found: defaultdict[str, list[Service]] = defaultdict(list)
+        for service in self.services or ():
+            found[service.metadata.namespace].append(service)
         return found
 
     @cached_property
@@ -244,9 +257,23 @@ def serves(facts: Facts, pod: FullPod) -> bool:
     each other through a headless one)."""
     if said := _said(pod):
         return said == "serving"
-    if IN_FLIGHT in pod.metadata.annotations:
+    if IN_FLIGHT in pod.metadata.annotations or spare(facts, pod):
         return True
     return any(service.spec.cluster_ip != "None" for service in selecting(facts, pod))
+
+
+def spare(facts: Facts, pod: FullPod) -> bool:
+    """Whether it may be of that side of a blue/green pair which nobody sends requests to: a server all the same."""
+    labels, owner, told = pod.metadata.labels, facts.owners.get(pod.metadata.uid), facts.policy.blue_green.labels
+    for service in facts.services_of.get(pod.metadata.namespace, ()):
+        selector = service.spec.selector
+        rest = {name: value for name, value in selector.items() if name not in told}
+        by_custom = bool(rest) and rest != selector and any(name in labels for name in told)
+        if by_custom and rest.items() <= labels.items() and service.spec.cluster_ip != "None":
+            return True
+        if owner is not None and owner.name in blue_green.declared(service):
+            return True
+    return False
 
 
 def selecting(facts: Facts, pod: FullPod) -> list[Service]:

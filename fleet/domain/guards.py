@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from fleet.domain import pod_guards, site_guards
+from fleet.domain import pod_guards, release_guards, site_guards
 from fleet.domain.losses import Draft
 from fleet.domain.plans import Check, Outcome
 
@@ -47,7 +47,20 @@ PODS: Mapping[str, Look] = {
     "daemons-known": pod_guards.daemons_known,
     "server": pod_guards.server_accepts,
 }
-GUARDS: Mapping[str, Look] = {**SITE, **PODS}
+RELEASES: Mapping[str, Look] = {
+    "subject-known": release_guards.subject_known,
+    "freeze": release_guards.freeze,
+    "owner": release_guards.owner,
+    "change": release_guards.change_possible,
+    "sides": release_guards.sides,
+    "spare": release_guards.spare_kept,
+    "smoke": release_guards.smoke_passed,
+    "scaler": release_guards.scaler,
+    "rolling": release_guards.rolling,
+    "room": release_guards.room,
+    "accepted": release_guards.accepted,
+}
+GUARDS: Mapping[str, Look] = {**SITE, **PODS, **RELEASES}
 
 
 class Waiver(Struct, frozen=True):

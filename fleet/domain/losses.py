@@ -39,6 +39,8 @@ class Draft(Struct, frozen=True, dict=True):
     @cached_property
     def selection(self) -> Selection:
         """Who would go if everything were accepted: what nobody accepted is a guard's business."""
+        if self.facts.ending is not None:  # no drain: their own controller ends them
+            return Selection(self.facts.target_pods, {}, {})
         accepted = Options(empty_dir=True, unmanaged=True)
         return draining.select(self.facts.target_pods, self.facts.daemon_sets, accepted, self.facts.now)
 
@@ -58,6 +60,8 @@ class Draft(Struct, frozen=True, dict=True):
     def _placement(self) -> tuple[dict[str, str], dict[str, Counter[Unfit]]]:
         """Every controlled pod's new node. Nodes that another action empties take nobody, and their pods, like those that the
         scheduler has not looked at yet, need room as well."""
+        if self.facts.ending is not None:
+            return {}, {}
         emptied = {self.facts.target, *(other.target for other in self.facts.running)}
         by_node: dict[str, list[FullPod]] = {}
         for pod in self.facts.pods:

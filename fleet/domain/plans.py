@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from fleet.domain.gpus import Measure
+from fleet.domain.revisions import Difference
 from fleet.domain.training import Training
 
 Facts = tuple[tuple[str, str | int | float | None], ...]
@@ -52,6 +53,13 @@ class StepKind(StrEnum):
     VERIFY = "verify"  # Ready, all GPUs back and well by readings younger than the reboot, driver as before
     UNCORDON = "uncordon"
     PROVE = "prove"  # every evicted pod's workload is whole again elsewhere
+    CHANGE = "change"  # write a workload as it was shown
+    ROLLOUT = "rollout"  # until `kubectl rollout status` would call it done
+    SMOKE = "smoke"  # ask the side that shall serve
+    SWITCH = "switch"  # write a Service's selector on the version that was shown
+    ENDPOINTS = "endpoints"  # its slices have Ready pods of that side alone
+    CREATE = "create"  # the other side of a pair
+    BUDGET = "budget"  # its own
 
 
 class StepState(StrEnum):
@@ -194,6 +202,8 @@ class Plan(Struct, frozen=True):
     kubectl: tuple[str, ...]
     pods: tuple[str, ...] = ()  # UIDs that it would evict, in its order
     saves: tuple[Save, ...] = ()
+    seen: tuple[tuple[str, str], ...] = ()  # versions of what it was made for
+    differences: tuple[Difference, ...] = ()  # between the templates before and after
 
     @property
     def expires_at(self) -> float:
@@ -214,6 +224,7 @@ class Plan(Struct, frozen=True):
             self.options,
             self.pods,
             [(save.workload, save.uid, save.hook) for save in self.saves],
+            self.seen,
             [(step.kind, step.subject) for step in self.steps],
             sorted((check.key, check.outcome) for check in self.checks if check.outcome is not Outcome.PASS),
         )

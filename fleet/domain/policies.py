@@ -14,10 +14,15 @@ import msgspec
 from msgspec import Struct, field
 
 from fleet.domain import grants
+from fleet.domain.blue_green import SIDE_LABELS
 from fleet.domain.grants import CheckpointRules, Grant
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-KINDS = ("cordon", "uncordon", "drain", "maintain")
+KINDS = (
+    *("cordon", "uncordon", "drain", "maintain"),
+    *("restart", "pause", "resume", "undo", "set-image", "scale"),
+    *("switch", "way-back", "retire", "create-green"),
+)
 
 
 class PolicyError(ValueError):
@@ -46,6 +51,8 @@ class Deadlines(Section, frozen=True):
     verify_s: float = 1800.0
     prove_s: float = 1800.0
     remind_s: float = 900.0
+    rollout_s: float = 3600.0
+    endpoints_s: float = 60.0
     save_s: float = 1800.0
 
 
@@ -53,6 +60,13 @@ class Reboot(Section, frozen=True):
     """How this site reboots a node by hand. `command`: what to type, with {node} for its name; "" the site has not said."""
 
     command: str = ""
+
+
+class BlueGreen(Section, frozen=True):
+    """`labels`: those that tell the sides of a Service apart here; `keep_s`: so long the old side stays for the way back."""
+
+    labels: tuple[str, ...] = SIDE_LABELS
+    keep_s: float = 30.0
 
 
 class Pool(Section, frozen=True):
@@ -94,6 +108,7 @@ class Policy(Section, frozen=True):
     limits: Limits = Limits()
     deadlines: Deadlines = Deadlines()
     reboot: Reboot = Reboot()
+    blue_green: BlueGreen = BlueGreen()
     four_eyes: tuple[str, ...] = ()  # kinds of action that need a second person everywhere
     pools: dict[str, Pool] = {}
     window: tuple[Window, ...] = ()
@@ -148,6 +163,8 @@ def _mistakes(found: Policy) -> Iterator[tuple[Path, str]]:
             for name in section.__struct_fields__
             if getattr(section, name) <= 0
         )
+    if found.blue_green.keep_s < 0:
+        yield ("blue_green", "keep_s"), "has to be 0 or more"
     if found.reboot.command and "{node}" not in found.reboot.command:
         yield ("reboot", "command"), "has to name the node: {node}"
     if found.limits.unusable_share > 1:

@@ -11,6 +11,7 @@ from fleet.domain.facts import EMPTYING, place
 from fleet.domain.losses import Draft
 from fleet.domain.objects import Node
 from fleet.domain.plans import Check, Facts, Outcome
+from fleet.domain.releases import SERVICE, parts
 
 APPROVER = "approver"
 OPERATOR = "operator"
@@ -56,11 +57,28 @@ def permissions(draft: Draft) -> Iterator[Check]:
 
 
 def alone_on_target(draft: Draft) -> Iterator[Check]:
-    """One action at a time on a node."""
+    """One action at a time on a node, a workload, a Service and its sides."""
     for other in draft.facts.running:
-        if other.target == draft.facts.target:
+        if other.target == draft.facts.target or near(draft, other.target):
             evidence: Facts = (("action", other.action), ("kind", other.kind))
             yield _block(draft, "alone", "running", evidence, remedy="wait-or-stop")
+
+
+def near(draft: Draft, other: str) -> bool:
+    """Whether another action's target is a side of this Service, or a Service of which this workload may be a side."""
+    facts, found = draft.facts, draft.facts.release
+    if found is None:
+        return False
+    if found.pair is not None:
+        return any(side.key == other for side in found.pair.sides)
+    kind, namespace, name = parts(other)
+    service = next((s for s in facts.services or () if s.key == f"{namespace}/{name}"), None)
+    if kind != SERVICE or service is None or found.workload is None:
+        return False
+    labels = (found.workload.template.get("metadata") or {}).get("labels") or {}
+    told = facts.policy.blue_green.labels
+    rest = {label: value for label, value in service.spec.selector.items() if label not in told}
+    return bool(rest) and rest.items() <= labels.items()
 
 
 def control_plane(draft: Draft) -> Iterator[Check]:

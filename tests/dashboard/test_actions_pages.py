@@ -141,7 +141,7 @@ def test_a_plan_says_what_would_be_lost_and_a_typed_name_runs_it(as_person, site
     for pod in act.plan_of(action).loss.pods:
         assert pod.name in said
     wrong = confirm(olga, action, typed="node-99")
-    assert (wrong.status_code, "not the name of the node" in text(wrong)) == (422, True)
+    assert (wrong.status_code, "not its name" in text(wrong)) == (422, True)
     assert confirm(olga, action, digest="0").status_code == 409
     assert confirm(olga, action).status_code == 302
     action.refresh_from_db()

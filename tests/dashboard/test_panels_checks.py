@@ -13,9 +13,20 @@ from dashboard.panels import attention, checks, ends, lanes, losses, measures, s
 from dashboard.panels.patterns import MESSAGES
 from dashboard.roles import Role
 from fleet import act
-from fleet.act import evicting, running
+from fleet.act import evicting, releasing, running
 from fleet.act import steps as act_steps
-from fleet.domain import draining, last_saves, pod_guards, site_guards
+from fleet.domain import (
+    draining,
+    green_sides,
+    last_saves,
+    pod_guards,
+    release_guards,
+    releases,
+    revisions,
+    site_guards,
+    smoke,
+    switching,
+)
 from fleet.domain.actions import ACTIONS
 from fleet.domain.gpus import NA
 from fleet.domain.guards import GUARDS, PODS
@@ -81,6 +92,15 @@ def _of(call: ast.Call, known: dict[str, set[str]]) -> Iterator[tuple[str, set[s
     yield guard, told(reason), remedies
 
 
+def refusals(module: ModuleType) -> set[str]:
+    """Why a module says that a change cannot be made: the first word of each ChangeError, and what is handed to `number`."""
+    found = set[str]()
+    for call in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in {"ChangeError", "number"}:
+            found |= texts(call.args[0 if call.func.id == "ChangeError" else -1])
+    return found
+
+
 SCOPES = {
     "rack",
     "zone",
@@ -90,10 +110,17 @@ SCOPES = {
     "zone-unknown",
     "pool-unknown",
 }  # of the failure domain, which names its reason by its scope
-FOUND = [one for module in (site_guards, pod_guards) for one in made(module)]
+GUARD_MODULES = (site_guards, pod_guards, release_guards)
+FOUND = [one for module in GUARD_MODULES for one in made(module)]
 UNSAVED = {*last_saves.WHY.values(), "none", "unreadable", "reported", "saved-first", "age"}
 REASONS = sorted(
     {("checkpoint", reason) for reason in UNSAVED}
+    | {("change", why) for module in (revisions, green_sides, releases) for why in refusals(module)}
+    | {("sides", str(fault)) for fault in switching.Fault if fault is not switching.Fault.OWNED}
+    | {("sides", f"was-{state}") for state in ("both", "neither")}
+    | {("smoke", str(fault)) for fault in (*smoke.Fault, "no-port")}
+    | {("room", "no-place"), ("room", "no-surge")}
+    | {("rolling", verdict) for verdict in ("rolling", "failed", "not-observed")}
     | {(guard, reason) for guard, reasons, _ in FOUND for reason in (SCOPES if guard == "failure-domain" else reasons)}
 )
 EVIDENCE = (
@@ -103,7 +130,10 @@ EVIDENCE = (
     ("limit_pct", 25), ("pool", "train"), ("left", 8), ("floor", 16), ("gpus", 8), ("step", None), ("volume", "cache"),
     ("bytes", None), ("annotation", "a/b"), ("budgets", "a, b"), ("budget", "a"), ("behind", 1), ("healthy", 2), ("needs", 2),
     ("expected", 3), ("nodes-no-gpus", 20), ("nodes-cordoned", 1), ("claim", "data"), ("workload", "Deployment/ml/x"),
-    ("ready", 2), ("leaving", 1), ("requests", 7), ("grace_s", 30), ("pods", 3), ("message", "no"),
+    ("ready", 2), ("leaving", 1), ("requests", 7), ("grace_s", 30), ("pods", 3), ("message", "no"), ("by", "Flagger"),
+    ("container", "server"), ("sides", "blue, green"), ("side", "green"), ("wants", 4), ("others", 1), ("left_s", 20.0),
+    ("path", "/version"), ("status", 503), ("found", "x"), ("what", "path"), ("autoscaler", "llm"), ("placed", 1),
+    ("surge", 1), ("unavailable", 0), ("largest", 3),
 )  # fmt: skip
 
 
@@ -134,7 +164,7 @@ def test_every_remedy_has_a_sentence():
     remedies = {remedy for _, _, found in FOUND for remedy in found}
     named = {
         node.value
-        for module in (site_guards, pod_guards)
+        for module in GUARD_MODULES
         for call in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(call, ast.Call)
         for keyword in call.keywords
@@ -142,7 +172,7 @@ def test_every_remedy_has_a_sentence():
         for node in ast.walk(keyword.value)
         if isinstance(node, ast.Constant)
     }
-    remedies |= {*pod_guards.SAVING.values(), "grant-store"}
+    remedies |= {*pod_guards.SAVING.values(), "grant-store", "look-at-labels", "surge-none"}
     assert named | remedies == {key.removeprefix("remedy.") for key in MESSAGES if key.startswith("remedy.")}
 
 
@@ -172,10 +202,12 @@ def constants(module: ModuleType, *calls: str) -> set[str]:
 def test_every_refusal_end_and_entry_has_a_sentence():
     needed = {f"act.no.{why}" for why in constants(act, "Refused") | {"ended", "confirmed-already"}}
     needed |= {
-        f"act.end.failed.{why}" for module in (running, act_steps, evicting) for why in constants(module, "Failed")
+        f"act.end.failed.{why}"
+        for module in (running, act_steps, evicting, releasing)
+        for why in constants(module, "Failed")
     }
     needed |= {f"act.end.succeeded.{kind}" for kind in ACTIONS}
-    needed |= {"act.end.stopped.stopped", "act.end.refused.withdrawn"}
+    needed |= {"act.end.stopped.stopped", "act.end.refused.withdrawn", "act.end.refused.superseded"}
     needed |= {f"act.end.expired.{why}" for why in ("not-confirmed", "not-begun")}
     told = {what for module in (act, running, act_steps) for what in constants(module, "tell", "change")}
     needed |= {f"act.log.{what}" for what in told | {"confirmed", "approved", "succeeded", "failed", "stopped"}}

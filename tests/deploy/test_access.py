@@ -12,13 +12,17 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from fleet.act.surveying import rights
 from fleet.adapters.cluster_changes import KubernetesChanges
 from fleet.adapters.cluster_kubernetes import KubernetesCluster
 from fleet.adapters.cluster_manifests import PATHS, PODS, KubernetesManifests
 from fleet.adapters.cluster_streams import Patience
 from fleet.adapters.exporters_kubernetes import KubernetesExporters
 from fleet.adapters.reviews_kubernetes import KubernetesReviews
+from fleet.domain.actions import ACTIONS
+from fleet.domain.kinds import Subject
 from fleet.domain.kube import RESOURCES, Bookmark, Kind, Listed, Lost
+from fleet.domain.releases import Release
 from fleet.domain.training import Signal
 from fleet.live import MemoryPicture
 from fleet.observe import Writer
@@ -27,7 +31,7 @@ from fleet.simulation.auth import service_account
 from fleet.simulation.catalogue import AGENT
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
 from fleet.simulation.store import Store
-from tests.deploy.files import DCGM, MAINTENANCE, SAVE_HOOKS, SAVE_SIGNALS, Object, manifest, manifests
+from tests.deploy.files import DCGM, MAINTENANCE, RELEASES, SAVE_HOOKS, SAVE_SIGNALS, Object, manifest, manifests
 from tests.fleet.clusters import wait_for
 
 ROLE = manifest("ClusterRole", "vigie-watch")
@@ -328,6 +332,24 @@ def test_trainers_are_asked_to_save_only_where_a_role_lets_us(tmp_path: Path) ->
     assert grants(manifest("Role", "vigie-save-signals", SAVE_SIGNALS)) == [
         ("create", "", "pods/exec"), ("get", "", "pods/exec"),
     ]  # fmt: skip
+
+
+def test_the_role_of_releases_is_what_a_plan_asks_for() -> None:
+    given = {(verb, resource + (f".{group}" if group else "")) for verb, group, resource in _releases()}
+    for kind in ACTIONS.values():
+        if kind.subject is Subject.NODE:
+            continue
+        target = ("Service" if kind.subject is Subject.SERVICE else "Deployment") + "/inference/llm"
+        for right in rights(Release(kind.name, target, {}, 0.0)):
+            resource, _, below = right.resource.partition("/")
+            name, _, group = resource.partition(".")
+            asked = "/".join(filter(None, (name, below))) + (f".{group}" if group else "")
+            assert (right.verb, asked) in given
+    assert not [verb for verb, _, _ in _releases() if verb in {"delete", "deletecollection", "update", "*"}]
+
+
+def _releases() -> list[tuple[str, str, str]]:
+    return grants(manifest("Role", "vigie-releases", RELEASES))
 
 
 def test_without_its_roles_nothing_can_be_scraped(bare: Serving, tmp_path: Path) -> None:

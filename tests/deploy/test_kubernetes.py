@@ -19,6 +19,7 @@ from tests.deploy.files import (
     BASE,
     DCGM,
     MAINTENANCE,
+    RELEASES,
     RUNS,
     SAVE_HOOKS,
     SAVE_SIGNALS,
@@ -124,7 +125,7 @@ class TestSchema:
         found = {m["kind"] for m in built(folder)}
         assert found - CLUSTER_KINDS == KINDS[folder]
 
-    @pytest.mark.parametrize("folder", [BASE, AGENT, DCGM, MAINTENANCE, SAVE_HOOKS, SAVE_SIGNALS])
+    @pytest.mark.parametrize("folder", [BASE, AGENT, DCGM, MAINTENANCE, SAVE_HOOKS, SAVE_SIGNALS, RELEASES])
     def test_all_files_are_part_of_it(self, folder: Path) -> None:
         assert {p.name for p in folder.iterdir()} == {"kustomization.yaml", *kustomization(folder)["resources"]}
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fleet import act
 from fleet.act import Actor, Refused, audit, running
-from fleet.domain.actions import CORDONED
+from fleet.domain.actions import CORDONED, SAVE_FIRST
 from fleet.domain.picture import Snapshot
 from fleet.domain.plans import ENDED, ActionState, LaneState, StepKind, StepState
 from fleet.domain.policies import Deadlines, Limits, Policy
@@ -103,7 +103,9 @@ class Maintenance(RuleBasedStateMachine):
         """Propose and confirm at once, and let it begin."""
         first = save and kind in {"drain", "maintain"}
         try:
-            action = act.propose(self.site, kind, node, "because", OLGA, self.now, dict([SAVE_FIRST]) if first else None)
+            action = act.propose(
+                self.site, kind, node, "because", OLGA, self.now, dict([SAVE_FIRST]) if first else None
+            )
             act.confirm(self.site, action, action.digest, node, {}, OLGA, self.now)
         except Refused as refused:
             self.only(refused, "blocked", "changed", "cluster-away")

@@ -16,11 +16,18 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("kind", help="cordon, uncordon, drain or maintain")
-        parser.add_argument("target", help="name of the node")
+        parser.add_argument("kind", help="cordon, drain, restart, switch …: a kind of action")
+        parser.add_argument("target", help="name of the node, or Deployment/namespace/name, or Service/namespace/name")
         parser.add_argument("--reason", default="asked for on the command line", help="why (default: %(default)s)")
         parser.add_argument(
             "--save", action="store_true", help="let workloads that declare how save a checkpoint before their pods go"
+        )
+        parser.add_argument(
+            "--option",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="what you choose: replicas=4, side=llm-green …",
         )
         parser.add_argument("--cluster", default="", help="needed when Vigie watches several")
         parser.add_argument("--as", dest="said", default="", help="who you are; recorded as said at a console")
@@ -28,8 +35,11 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         wanted = {name: options[name] for name in ("kind", "target", "reason", "cluster")}
+        chosen = dict(option.partition("=")[::2] for option in options["option"])
         if options["save"]:
-            wanted["options"] = {"save": "first"}
+            chosen["save"] = "first"
+        if chosen:
+            wanted["options"] = chosen
         plan = Vigie(options["said"]).post("plans", wanted)
         if options["json"]:
             self.stdout.write(json.dumps(plan, indent=1))
