@@ -53,6 +53,29 @@ def post(client: Client, path: str, body: object, **headers: str):
 CORDON = {"kind": "cordon", "target": "node-02", "reason": "row remap"}
 
 
+def test_a_workload_is_scaled_over_the_api(program):
+    olga, target = program("operator"), "Deployment/web/prompt-gateway"
+    before = wiring.site("rehearsal").changer.read_workload(*target.split("/")).replicas
+    wanted = {"kind": "scale", "target": target, "reason": "fewer users", "options": {"replicas": str(before - 1)}}
+    plan = post(olga, "plans", wanted).json()
+    assert [check["guard"] for check in plan["checks"] if check["outcome"] == "BLOCK"] == []
+    assert (plan["options"], len(plan["loss"]["pods"])) == ({"replicas": str(before - 1)}, 1)
+    assert plan["kubectl"] == [f"kubectl -n web scale deployment/prompt-gateway --replicas={before - 1}"]
+    path = f"plans/{plan['id']}/confirm"
+    refused = post(olga, path, {"digest": plan["digest"], "typed": "llm-chat"})
+    assert refused.status_code == 422
+    assert post(olga, path, {"digest": plan["digest"], "typed": "prompt-gateway"}).json()["state"] == "confirmed"
+    for _ in range(20):
+        running.run(wiring.site("rehearsal"), plan["id"], wiring.stopping)
+        ended = olga.get(f"/api/v1/actions/{plan['id']}").json()
+        if ended["ended_at"]:
+            break
+    assert (ended["state"], [step["kind"] for step in ended["steps"]]) == ("succeeded", ["change", "rollout"])
+    assert ended["pods"] == []
+    odd = post(olga, "plans", {**wanted, "options": {"replica": "1"}})
+    assert odd.status_code == 422
+
+
 def test_a_plan_its_confirmation_and_its_end(program):
     olga = program("operator")
     answer = post(olga, "plans", CORDON)
