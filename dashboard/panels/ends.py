@@ -147,16 +147,16 @@ def promises(action: Any, plan: Plan, rows: Sequence[Any], steps: Iterable[Any] 
 
 
 def _work(plan: Plan, rows: Iterable[Any], steps: Iterable[Any]) -> Measure:
-    """Each job once. One that has saved first has lost what it did from then until its pod was gone."""
+    """Each job once. One that has saved first has lost what it did from the state that it saved until its pod was gone."""
     told = {name: one for step in steps for name, one in (step.evidence.get("workloads") or {}).items()}
-    saved_at = {
-        uid: told[save.workload].get("saved_at") for save in plan.saves if save.workload in told for uid in save.pods
+    state_at = {
+        uid: told[save.workload].get("state_at") for save in plan.saves if save.workload in told for uid in save.pods
     }
     gone_at = {row.uid: row.gone_at for row in rows if row.gone_at is not None}
     jobs: dict[tuple[str, ...], list[Measure]] = {}
     for pod in plan.loss.pods:
         if pod.uid in gone_at and pod.training:
-            since = saved_at.get(pod.uid)
+            since = state_at.get(pod.uid)
             work_s = pod.work_s if since is None else max(0.0, gone_at[pod.uid] - since)
             jobs.setdefault((pod.owner_kind, pod.namespace, pod.owner_name or pod.name), []).append(work_s)
     return plans.total(largest(values) for values in jobs.values())

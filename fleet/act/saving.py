@@ -45,6 +45,7 @@ class Mark(Struct, frozen=True):
     step: int | None = None
     uri: str = ""
     heard_at: float | None = None  # of a report: when it came, by our clock
+    state_at: float | None = None  # what it holds may be as old as that
 
 
 def save(work: Work) -> Outcome:
@@ -177,7 +178,8 @@ def _see(work: Work, one: Save, told: Mapping[str, Any]) -> None:
     seen = work.site.look(one.training, work.now())
     found = _mark(work, one, seen)
     if found is not None and _newer(found, told):
-        _write(work, one.workload, state=State.SAVED, saved_step=found.step, saved_at=found.at, uri=found.uri)
+        told = {"saved_step": found.step, "saved_at": found.at, "state_at": found.state_at, "uri": found.uri}
+        _write(work, one.workload, state=State.SAVED, **told)
 
 
 def _readable(work: Work, one: Save, seen: Freshness) -> bool:
@@ -193,9 +195,10 @@ def _mark(work: Work, one: Save, seen: Freshness) -> Mark | None:
     """A store that was read counts; a report only where none can be, and policy trusts it."""
     if seen.read:
         best = last_saves.newest(seen)
-        return Mark(best.at, best.step, best.uri) if best else None
+        return Mark(best.at, best.step, best.uri, state_at=best.lost_since_at) if best else None
     if _trusted(work, one) and seen.report is not None:
-        return Mark(seen.report.at, seen.report.step, seen.report.uri, seen.report.received_at)
+        said = seen.report
+        return Mark(said.at, said.step, said.uri, said.received_at, said.lost_since_at)
     return None
 
 

@@ -83,7 +83,8 @@ class Running(Struct, frozen=True):
 
 class Saved(Struct, frozen=True):
     """The newest complete checkpoint from which a training pod's workload can go on. `durable`: it outlives the pod and its node.
-    `step_s`: seconds per step between its saves. `reported`: nobody has read it, the workload itself says so."""
+    `step_s`: seconds per step between its saves. `reported`: nobody has read it, the workload itself says so. `state_at`: what it
+    holds may be as old as that, since a save begins with the state and ends with the commit, `at`."""
 
     at: float
     step: int | None = None
@@ -91,6 +92,12 @@ class Saved(Struct, frozen=True):
     uri: str = ""
     step_s: float | None = None
     reported: bool = False
+    state_at: float | None = None
+
+    @property
+    def lost_since_at(self) -> float:
+        """From when on work is lost that goes on from here."""
+        return self.at if self.state_at is None else self.state_at
 
 
 class Unsaved(Struct, frozen=True):

@@ -50,7 +50,8 @@ UNREAD: Final = {
 
 
 class Found(Struct, frozen=True):
-    """One whole checkpoint. `uri`: where it is, as the workload's own with the rest of the path."""
+    """One whole checkpoint. `uri`: where it is, as the workload's own with the rest of the path. `state_at`: what it holds may be
+    as old as that; see `state_at`."""
 
     at: float
     step: int | None
@@ -59,6 +60,12 @@ class Found(Struct, frozen=True):
     uri: str
     format: Format | None = None
     state: State = State.COMPLETE
+    state_at: float | None = None
+
+    @property
+    def lost_since_at(self) -> float:
+        """From when on work is lost that goes on from here."""
+        return self.at if self.state_at is None else self.state_at
 
 
 class InFlight(Struct, frozen=True):
@@ -109,6 +116,11 @@ class Report(Struct, frozen=True):
     uri: str = ""
     received_at: float = 0.0
 
+    @property
+    def lost_since_at(self) -> float:
+        """From when on work is lost that goes on from here: what was saved is the state at the beginning of its save."""
+        return self.at - (self.duration_s or 0.0)
+
 
 class Freshness(Struct, frozen=True):
     """Of one workload at `scanned_at`. Times are seconds since 1970. `read`: whether a store was read for it; everything about
@@ -154,14 +166,23 @@ class Freshness(Struct, frozen=True):
         return min(self.newest.at, self.scanned_at) + stale_after_s(self.target_s, self.save_cost_s or 0.0)
 
     @property
-    def at_risk_s(self) -> float | None:
-        """Work that would be lost if its node died now: since the checkpoint that it would resume from, or since it runs."""
+    def lost_since_at(self) -> float | None:
+        """From when on work would be lost if its node died now: since the state of the checkpoint that it would resume from, or
+        since it runs. None: nobody knows."""
+        if not self.read:
+            return None if self.report is None else self.report.lost_since_at
         best = self.resumable or self.newest
         begun = (
             self.training.running_since_at if self.training.running_since_at is not None else self.training.started_at
         )
-        since = [at for at in (best.at if best else None, begun) if at is not None]
-        return max(0.0, self.scanned_at - max(since)) if since and self.read else None
+        since = [at for at in (best.lost_since_at if best else None, begun) if at is not None]
+        return max(since) if since else None
+
+    @property
+    def at_risk_s(self) -> float | None:
+        """Work that would be lost if its node died now; None: nobody knows."""
+        since = self.lost_since_at
+        return None if since is None else max(0.0, self.scanned_at - since)
 
 
 def stale_after_s(interval_s: float, cost_s: float) -> float:
@@ -228,8 +249,8 @@ def _with_shelf(found: Freshness, shelf: Shelf, now: float) -> Freshness:
     shown = sorted(shelf.checkpoints, key=order)[-SHOWN:]
     return structs.replace(
         found,
-        newest=_found_at(newest, uri, shelf.path),
-        resumable=_found_at(shelf.newest_resumable, uri, shelf.path),
+        newest=_found_at(newest, uri, shelf, found.save_cost_s),
+        resumable=_found_at(shelf.newest_resumable, uri, shelf, found.save_cost_s),
         skew_s=when.skew_s if when and when.skew_s > CLOCKS_S else 0.0,
         in_flight=_in_flight(shelf.of(State.IN_PROGRESS)),
         abandoned=Left(len(abandoned), sum(each.size_bytes for each in abandoned)),
@@ -241,7 +262,7 @@ def _with_shelf(found: Freshness, shelf: Shelf, now: float) -> Freshness:
     )
 
 
-def _found_at(checkpoint: Checkpoint | None, uri: str, shelf: str) -> Found | None:
+def _found_at(checkpoint: Checkpoint | None, uri: str, shelf: Shelf, save_cost_s: float | None) -> Found | None:
     if checkpoint is None or checkpoint.committed_at is None:
         return None
     return Found(
@@ -249,10 +270,24 @@ def _found_at(checkpoint: Checkpoint | None, uri: str, shelf: str) -> Found | No
         step=checkpoint.step,
         size_bytes=checkpoint.size_bytes,
         components=checkpoint.components,
-        uri=f"{uri.rstrip('/')}/{checkpoint.path[len(shelf) :].strip('/')}".rstrip("/"),
+        uri=f"{uri.rstrip('/')}/{checkpoint.path[len(shelf.path) :].strip('/')}".rstrip("/"),
         format=checkpoint.format,
         state=checkpoint.state,
+        state_at=state_at(checkpoint, shelf.checkpoints, save_cost_s),
     )
+
+
+def state_at(checkpoint: Checkpoint, others: Iterable[Checkpoint], save_cost_s: float | None) -> float | None:
+    """The earliest moment of which the state in a whole checkpoint can be: that of the beginning of its save, which trainers
+    that save asynchronously leave long before it is committed. The first of: its first byte, its commit less what a save usually
+    takes; but not before an older one was committed, since the saves of a run come one after another."""
+    at = checkpoint.committed_at
+    if at is None:
+        return None
+    first = at if checkpoint.first_byte_at is None else checkpoint.first_byte_at
+    begun = min(at, first, at - (save_cost_s or 0.0))
+    earlier = [each.committed_at for each in others if each.whole and each.committed_at is not None]
+    return max([begun, *(moment for moment in earlier if moment < at)])
 
 
 def _in_flight(found: Iterable[Checkpoint]) -> InFlight | None:

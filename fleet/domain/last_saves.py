@@ -24,9 +24,11 @@ def last(seen: Freshness) -> Saved | Unsaved:
         best = newest(seen)
         if best is None:
             return Unsaved("none", durable, uri)
-        return Saved(best.at, best.step, durable, best.uri, pace_s(seen))
+        return Saved(best.at, best.step, durable, best.uri, pace_s(seen), state_at=best.lost_since_at)
     if (report := seen.report) is not None:
-        return Saved(report.at, report.step, durable, report.uri or uri, seen.usual.step_s, reported=True)
+        since = report.at - max(report.duration_s or 0.0, seen.usual.cost_s or 0.0)
+        where = report.uri or uri
+        return Saved(report.at, report.step, durable, where, seen.usual.step_s, reported=True, state_at=since)
     return Unsaved(WHY.get(seen.trouble, "unreadable"), durable, uri)
 
 

@@ -198,7 +198,7 @@ def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
 
 def _work_s(known: Facts, pod: FullPod) -> Measure:
     newest = saved(known, pod)
-    return None if newest is None else max(0.0, known.now - newest.at)
+    return None if newest is None else max(0.0, known.now - newest.lost_since_at)
 
 
 def _steps(known: Facts, pod: FullPod) -> Measure:

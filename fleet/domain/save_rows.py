@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import structs
 
-from fleet.domain import durations
+from fleet.domain import durations, last_saves
 from fleet.domain.freshness import Freshness, Standing
 from fleet.domain.save_picture import CheckpointRow
 
@@ -93,9 +93,23 @@ def _with_rest(made: CheckpointRow, found: Freshness) -> CheckpointRow:
         saving_since_at=saving.started_at if saving else None,
         reported_at=report.at if report else None,
         reported_step=report.step if report else None,
+        reported_bytes=report.size_bytes if report else 0,
+        lost_since_at=_lost_since(found),
+        step_s=_pace(found),
         tracker=conflict.tracker if conflict else "",
         tracker_says=conflict.says if conflict else "",
     )
+
+
+def _lost_since(found: Freshness) -> float | None:
+    """Nothing can be lost of what no longer runs, or not yet."""
+    return None if found.standing is Standing.RESTING else found.lost_since_at
+
+
+def _pace(found: Freshness) -> float | None:
+    """To two digits: it moves a little with every save."""
+    pace_s = last_saves.pace_s(found)
+    return None if pace_s is None else float(f"{pace_s:.2g}")
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -341,7 +341,7 @@ def test_what_was_saved_first_is_not_lost():
     )
     save = Save("Job/ml/llm", "ml", "llm-0", "u0", "http:1/s", Training("Job/ml/llm", "ml"), ("u1", "u2"))
     rows = [Row(uid=f"u{n}", gone_at=NOW + 10.0 * n) for n in (1, 2)]
-    saved = Row(evidence={"workloads": {"Job/ml/llm": {"state": "saved", "saved_at": NOW}}})
+    saved = Row(evidence={"workloads": {"Job/ml/llm": {"state": "saved", "saved_at": NOW + 20, "state_at": NOW}}})
     plan = SimpleNamespace(loss=Loss(pods=pods), saves=(save,))
     assert ends._work(plan, rows, []) == 7200, "two ranks of one job lose the same hours"
     assert ends._work(plan, rows, [saved]) == 20

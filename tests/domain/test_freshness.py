@@ -9,7 +9,9 @@ from fleet.domain import checkpoint_shelves, save_history, save_rows
 from fleet.domain.checkpoint_files import Look
 from fleet.domain.checkpoint_shelves import Shelf
 from fleet.domain.checkpoints import Checkpoint, Components, Format, Note, Presence, Sign, State
+from fleet.domain.facts import Saved
 from fleet.domain.freshness import Freshness, Report, Standing, chosen, freshness, unread
+from fleet.domain.last_saves import last
 from fleet.domain.save_history import Interval, Save, Usual, intervals, usual
 from fleet.domain.training import Life, Training
 from tests.domain import checkpoint_makers as makers
@@ -201,7 +203,7 @@ def test_what_a_run_would_resume_from_is_told_apart() -> None:
     found = freshness(LLM, shelf(saved(NOON - 900, 100), lacking), NOON, Usual())
     assert found.newest is not None
     assert found.resumable is not None
-    assert (found.newest.step, found.resumable.step, found.at_risk_s) == (200, 100, 900.0)
+    assert (found.newest.step, found.resumable.step, found.at_risk_s) == (200, 100, 918.0), "and its save took 18 s"
     resumed = replace(LLM, running_since_at=NOON - 300)
     assert freshness(resumed, shelf(saved(NOON - 900)), NOON, Usual()).at_risk_s == 300.0, "it began again from there"
     assert freshness(LLM, None, NOON, Usual()).at_risk_s == 30 * HOUR
@@ -227,7 +229,7 @@ SAID = Report(NOON - 60, 500, received_at=NOON - 59)
 def test_where_no_store_was_read(trouble: str, report: Report | None, standing: Standing) -> None:
     found = unread(LLM, NOON, Usual(), report, trouble)
     assert (found.standing, found.read, found.newest) == (standing, False, None)
-    assert found.at_risk_s is None
+    assert (found.at_risk_s is None) == (report is None)
     rests = replace(LLM, life=Life.FINISHED)
     assert unread(rests, NOON, Usual(), report, trouble).standing is Standing.RESTING
 
@@ -307,3 +309,31 @@ def test_the_latest_saves_alone_are_usual() -> None:
     assert (usual(old + new).interval_s, usual(old + new).cost_s) == (60.0, 9.0)
     assert usual([]) == Usual()
     assert (usual([Save(5)]).interval_s, usual([Save(5)]).cost_s) == (None, None)
+
+
+class TestTheStateThatACheckpointHolds:
+    """What a save writes is the state at its beginning, and it is committed at its end."""
+
+    def test_it_is_as_old_as_the_first_byte(self) -> None:
+        assert freshness(LLM, shelf(saved(NOON - 900, first_byte_at=NOON - 960)), NOON, Usual()).at_risk_s == 960.0
+
+    def test_a_usual_save_tells_where_files_do_not(self) -> None:
+        one_file = saved(NOON - 900, first_byte_at=NOON - 900)
+        assert freshness(LLM, shelf(one_file), NOON, Usual(cost_s=45.0)).at_risk_s == 945.0
+
+    def test_the_earlier_of_both_counts(self) -> None:
+        slow = saved(NOON - 900, first_byte_at=NOON - 1_000)
+        assert freshness(LLM, shelf(slow), NOON, Usual(cost_s=45.0)).at_risk_s == 1_000.0
+
+    def test_a_file_that_was_copied_with_its_time_is_no_older_than_the_save_before(self) -> None:
+        before, copied = saved(NOON - 1_800), saved(NOON - 900, 200, first_byte_at=NOON - 90_000)
+        assert freshness(LLM, shelf(before, copied), NOON, Usual()).at_risk_s == 1_800.0
+
+    def test_a_report_counts_from_the_beginning_of_its_save(self) -> None:
+        said = unread(LLM, NOON, Usual(), Report(NOON - 300, 100, duration_s=20.0), "not-granted")
+        assert said.at_risk_s == 320.0
+
+    def test_plans_count_from_there_as_well(self) -> None:
+        found = last(freshness(LLM, shelf(saved(NOON - 900, first_byte_at=NOON - 960)), NOON, Usual()))
+        assert isinstance(found, Saved)
+        assert (NOON - found.at, NOON - found.lost_since_at) == (900.0, 960.0)
