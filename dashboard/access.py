@@ -56,6 +56,8 @@ EXPOSED: Mapping[str, Role | str] = {
     "cadence": Role.VIEWER,
     "readiness": Role.VIEWER,
     "readiness-workload": Role.VIEWER,
+    "rollouts": Role.VIEWER,
+    "rollout": Role.VIEWER,
     "workloads": Role.VIEWER,
     "waiting": Role.VIEWER,
     "search": Role.VIEWER,

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.gzip import gzip_page
 
 from dashboard import access, errors, rights
-from dashboard.panels import words
+from dashboard.panels import rollouts, words
 from fleet import live, wiring
 from fleet.domain.actions import ACTIONS
 from fleet.domain.kinds import Subject
@@ -76,6 +76,7 @@ def page(
         "clusters": visible,
         "near": near,  # where the navigation leads
         "under_way": _under_way(near),
+        "rolling": rollouts.moving(published.snapshot.rollouts) if published else 0,
         "role": role,
         "acts": _acts(role, cluster),
         "at": published.pulse.at if published else None,
@@ -87,6 +88,7 @@ def page(
             "words": words.catalogue(),
             "node_url": reverse("node", args=[cluster, PLACEHOLDER]) if cluster else "",
             "gpu_url": reverse("gpu", args=[cluster, PLACEHOLDER]) if cluster else "",
+            "rollout_url": f"{reverse('rollouts', args=[cluster])}{PLACEHOLDER}/" if cluster else "",
             "page_urls": {name: reverse(name, args=[cluster]) for name in ("waiting", "workloads")} if cluster else {},
             "do_urls": _do_urls(cluster) if _acts(role, cluster) else {},
             "sign_in_url": reverse("sign-in"),

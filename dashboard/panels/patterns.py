@@ -17,6 +17,7 @@ from dashboard.panels.past_patterns import AVAILABILITY, PAST
 from dashboard.panels.plurals import Patterns, ngettext
 from dashboard.panels.readiness_patterns import READINESS
 from dashboard.panels.release_patterns import RELEASES
+from dashboard.panels.rollout_patterns import OF_ROLLOUTS
 
 STATES: Patterns = {
     "state.busy": _("Busy"),
@@ -332,6 +333,7 @@ MESSAGES: Patterns = {
     **CADENCE,
     **READINESS,
     **WORKLOADS,
+    **OF_ROLLOUTS,
     **WAITING,
     **WALL,
     **CLUSTERS,

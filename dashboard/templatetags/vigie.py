@@ -25,6 +25,12 @@ def say(context: dict[str, Any], value: words.Value) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
+def plain(context: dict[str, Any], value: words.Value) -> str:
+    """The text without markup, for attributes and pictures; ages and times stand still there."""
+    return words.plain(value, context["now"])
+
+
+@register.simple_tag(takes_context=True)
 def since(context: dict[str, Any], at: float) -> SafeString:
     """Since when the page has had no data."""
     now = context["now"]
@@ -72,6 +78,13 @@ def gpu_url(context: dict[str, Any], key: str) -> str:
     """The address of a GPU's page, likewise."""
     pattern: str = context["script"]["gpu_url"]
     return pattern.replace(context["script"]["placeholder"], quote(key, safe="~"))
+
+
+@register.simple_tag(takes_context=True)
+def rollout_url(context: dict[str, Any], key: str) -> str:
+    """The address of a rollout's page by its workload's key, whose slashes are those of the address."""
+    pattern: str = context["script"]["rollout_url"]
+    return pattern.replace(context["script"]["placeholder"], quote(key, safe="/~"))
 
 
 @register.simple_tag(takes_context=True)

@@ -10,6 +10,7 @@ import * as charts from "../static/js/panels/charts.js";
 import * as gpus from "../static/js/panels/gpus.js";
 import * as node from "../static/js/panels/node.js";
 import * as records from "../static/js/panels/records.js";
+import * as rollouts from "../static/js/panels/rollouts.js";
 import * as waiting from "../static/js/panels/waiting.js";
 import * as workloads from "../static/js/panels/workloads.js";
 import * as zoom from "../static/js/panels/zoom.js";
@@ -25,6 +26,7 @@ const CHOICES = {
   "": "", "all by name": "of=all&sort=name", "ml/ by GPUs": "q=ML/&kind=Deployment&namespace=ml&team=Search&sort=gpus",
   newest: "of=all&sort=age",
 };
+const ROLLOUTS = { "": "", "moving in ml/": "q=ML/&of=moving", "held Deployments": "kind=Deployment&namespace=ml&of=held" };
 
 for (const name of cases) {
   const found = read(name);
@@ -87,6 +89,11 @@ function listsSaid({ tables }, told) {
       const wanted = workloads.choice(new URLSearchParams(query));
       return [name, [told(workloads.counts(tables.workloads, wanted)), ...rowsSaid(workloads.rows(tables.workloads, wanted), told)]];
     })),
+    rollouts: Object.fromEntries(Object.entries(ROLLOUTS).map(([name, query]) => {
+      const wanted = rollouts.choice(new URLSearchParams(query));
+      return [name, [told(rollouts.counts(tables.rollouts, wanted)), ...rowsSaid(rollouts.rows(tables.rollouts, wanted), told)]];
+    })),
+    moving: rollouts.moving(tables.rollouts),
     waiting: [told(waiting.counts(waits)), ...rowsSaid(waiting.rows(waits, tables.nodes), told)],
   };
 }

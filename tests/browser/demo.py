@@ -20,7 +20,7 @@ from fleet.domain.picture import (
     Snapshot,
     WorkloadRow,
 )
-from tests.browser import demo_gpus
+from tests.browser import demo_gpus, demo_rollouts
 
 NOW = 1_764_622_800.0  # 1 December 2025, 21:00:00 UTC
 CLUSTER = "par-prod-1"
@@ -120,13 +120,13 @@ def pods(rows: dict[str, NodeRow], now: float = NOW) -> dict[str, PodRow]:
                 uid=f"uid-{name}", namespace="ml", name=name, node=row.name, status="Running", level="", ready=1, containers=1,
                 restarts=k, gpus=share, resources=(("nvidia.com/gpu", share),), workload=f"Deployment/ml/{workload}",
                 owner_kind="Deployment", owner_name=workload, team="Search", budgets=(workload,) if k == 0 else (), grace_s=30,
-                empty_dir=bool(k), created_at=now - 86_400 * (k + 1), bound_at=now - 86_400,
+                empty_dir=bool(k), created_at=now - 86_400 * (k + 1), bound_at=now - 86_400, stage="ready",
             )  # fmt: skip
         for agent in ("dcgm-exporter", "kube-proxy"):
             name = f"{agent}-{row.name.removeprefix('node-')}"
             found[f"kube-system/{name}"] = PodRow(
                 uid=f"uid-{name}", namespace="kube-system", name=name, node=row.name, status="Running", ready=1, containers=1,
-                owner_kind="DaemonSet", owner_name=agent, grace_s=30, daemon=True, created_at=now - 7_000_000,
+                owner_kind="DaemonSet", owner_name=agent, grace_s=30, daemon=True, created_at=now - 7_000_000, stage="ready",
             )  # fmt: skip
     for k in range(4):
         found[f"ml/rl-policy-{k}"] = PodRow(
@@ -134,6 +134,7 @@ def pods(rows: dict[str, NodeRow], now: float = NOW) -> dict[str, PodRow]:
             resources=(("nvidia.com/gpu", 8),), product=PRODUCTS["H100"][0] if k else "", workload="StatefulSet/ml/rl-policy",
             owner_kind="StatefulSet", owner_name="rl-policy", team="Games", waiting_reason="Unschedulable",
             waiting_message="0/24 nodes are available: 24 Insufficient nvidia.com/gpu.", created_at=now - 1_080 + k,
+            stage="placing",
         )  # fmt: skip
     return found
 
@@ -263,6 +264,7 @@ def snapshot(now: float = NOW) -> Snapshot:
         gpus={key: gpu for row in rows.values() for key, gpu in demo_gpus.gpus(row, now).items()},
         labels={row.name: labels(row) for row in rows.values()},
         events=events(now),
+        rollouts=demo_rollouts.rollouts(now),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from django.utils import timezone, translation
 
-from dashboard.panels import attention, charts, fleet, gpu, gpus, node, records, waiting, words, workloads
+from dashboard.panels import attention, charts, fleet, gpu, gpus, node, records, rollouts, waiting, words, workloads
 from dashboard.panels.checkpoint_patterns import OF_CHECKPOINTS
 from dashboard.panels.tables import Row
 from dashboard.panels.zoom import Filter
@@ -206,6 +206,12 @@ CHOICES = {
     "newest": workloads.Choice(of="all", sort="age"),
 }
 
+ROLLOUTS = {
+    "": rollouts.Choice(),
+    "moving in ml/": rollouts.Choice(q="ML/", of="moving"),
+    "held Deployments": rollouts.Choice(kind="Deployment", namespace="ml", of="held"),
+}
+
 
 def measured() -> Snapshot:
     """One node with every GPU of the demo fleet, and those that are odder."""
@@ -323,6 +329,14 @@ def lists_said(snapshot: Snapshot) -> dict[str, Any]:
             ]
             for name, choice in CHOICES.items()
         },
+        "rollouts": {
+            name: [
+                told(rollouts.counts(snapshot.rollouts, choice)),
+                *map(row_said, rollouts.rows(snapshot.rollouts, choice)),
+            ]
+            for name, choice in ROLLOUTS.items()
+        },
+        "moving": rollouts.moving(snapshot.rollouts),
         "waiting": [told(waiting.counts(waits)), *map(row_said, waiting.rows(waits, snapshot.nodes))],
     }
 

@@ -38,6 +38,8 @@ TABLE = {
     "cadence": (Role.VIEWER, "GET", "/c/{cluster}/cadence/"),
     "readiness": (Role.VIEWER, "GET", "/c/{cluster}/readiness/"),
     "readiness-workload": (Role.VIEWER, "GET", "/c/{cluster}/readiness/Deployment/chat/llm/"),
+    "rollouts": (Role.VIEWER, "GET", "/c/{cluster}/rollouts/"),
+    "rollout": (Role.VIEWER, "GET", "/c/{cluster}/rollouts/Deployment/chat/llm/"),
     "workloads": (Role.VIEWER, "GET", "/c/{cluster}/workloads/"),
     "waiting": (Role.VIEWER, "GET", "/c/{cluster}/waiting/"),
     "search": (Role.VIEWER, "GET", "/c/{cluster}/search/"),

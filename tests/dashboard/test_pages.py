@@ -14,7 +14,7 @@ from django.test import Client
 from dashboard import pages, sessions, tokens, wall
 from fleet import live
 from fleet.domain.picture import EMPTY, FleetRow
-from tests.browser import demo, demo_gpus
+from tests.browser import demo, demo_gpus, demo_rollouts
 from tests.dashboard.pictures import Writer
 
 pytestmark = pytest.mark.django_db
@@ -87,6 +87,11 @@ PATHS = [
     f"gpus/{demo_gpus.uuid('node-14', 0)}/",
     "gpus/GPU-nobody/",
     "?zoom=groups&group=g-train/par1-a",
+    "rollouts/",
+    "rollouts/?of=held&q=%3Cb%3E",
+    *(f"rollouts/{key}/" for key in demo_rollouts.rollouts(demo.NOW)),
+    "rollouts/Deployment/ml/llm-chat/?gpus=1",
+    "rollouts/Deployment/ml/nobody/",
     "workloads/",
     "workloads/?of=all&sort=name&q=%3Cb%3E",
     "waiting/",

@@ -13,6 +13,7 @@ import { goneGpu, gpuRead, measured, measures, nodeRead, reread, slotted, trace 
 import { facts, gone, hardware, headline, nodeCells } from "./live/machine.js";
 import { map } from "./live/map.js";
 import { numbers } from "./live/numbers.js";
+import { rollout } from "./live/rollout.js";
 import { rows } from "./live/rows.js";
 import { doing } from "./live/doing.js";
 import { times } from "./live/times.js";
@@ -42,6 +43,7 @@ import { Words } from "./words.js";
  *   now: () => number,
  *   nodeUrl: (name: string) => string,
  *   gpuUrl: (key: string) => string,
+ *   rolloutUrl: (key: string) => string,
  *   broadcast: (state: Freshness, at: number) => void,
  * }} Context
  *
@@ -73,6 +75,7 @@ const BEHAVIOURS = {
   "data-live-slotted": slotted,
   "data-live-hardware": hardware,
   "data-live-rows": rows,
+  "data-live-rollout": rollout,
   "data-live-measured": measured,
   "data-live-read": nodeRead,
   "data-live-gpu-read": gpuRead,
@@ -126,6 +129,7 @@ function live(page) {
     now: () => connection.now(),
     nodeUrl: (name) => page.node_url.replace(page.placeholder, encodeURIComponent(name)),
     gpuUrl: (key) => page.gpu_url.replace(page.placeholder, encodeURIComponent(key)),
+    rolloutUrl: (key) => page.rollout_url.replace(page.placeholder, key.split("/").map(encodeURIComponent).join("/")),
     broadcast: (state, at) => ears.forEach((ear) => ear.freshness?.(state, at)),
   };
   for (const [hook, behaviour] of Object.entries(BEHAVIOURS)) {

@@ -5,6 +5,7 @@
 import { gpus } from "../panels/gpus.js";
 import { conditions, pods, resources, slots } from "../panels/node.js";
 import { events, texts } from "../panels/records.js";
+import * as rollouts from "../panels/rollouts.js";
 import * as waiting from "../panels/waiting.js";
 import * as workloads from "../panels/workloads.js";
 import { arrange, fresh, glyph, mark, part, write } from "./patch.js";
@@ -24,11 +25,12 @@ const ROWS = {
   annotations: ({ labels }, name) => (labels[name] ? texts(labels[name].annotations) : null),
   labels: ({ labels }, name) => (labels[name] ? texts(labels[name].labels) : null),
   workloads: (tables) => workloads.rows(tables.workloads, workloads.choice(new URLSearchParams(location.search))),
+  rollouts: (tables) => rollouts.rows(tables.rollouts, rollouts.choice(new URLSearchParams(location.search))),
   waiting: (tables) => waiting.rows(tables.pods, tables.nodes),
 };
 
 /** @type {import("../page.js").Behaviour} */
-export function rows(root, { words, now, page, nodeUrl, gpuUrl }) {
+export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl }) {
   const body = part(root, "tbody"), home = /** @type {HTMLElement} */ (root.parentElement);
   const make = ROWS[root.dataset["liveRows"] ?? ""];
   /** @type {string[]} */
@@ -90,7 +92,7 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl }) {
       if (small) write(small, row.small[column] ?? "", words, now(), { flash: known });
       if (icon) glyph(icon, row.marks?.[column] ?? "");
       if (gpu) paint(gpu, row.gpu ?? ["", ""]);
-      const leads = row.links?.[column] ?? "", url = gpu ? gpuUrl : nodeUrl;
+      const leads = row.links?.[column] ?? "", url = gpu ? gpuUrl : root.dataset["liveRows"] === "rollouts" ? rolloutUrl : nodeUrl;
       if (text instanceof HTMLAnchorElement) mark(text, "href", leads && url(leads));
     }
   }

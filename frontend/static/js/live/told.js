@@ -3,6 +3,7 @@
  */
 import { cordon, podCounts } from "../panels/node.js";
 import { labelCount } from "../panels/records.js";
+import * as rollouts from "../panels/rollouts.js";
 import * as waiting from "../panels/waiting.js";
 import * as workloads from "../panels/workloads.js";
 import { write } from "./patch.js";
@@ -17,6 +18,8 @@ const TOLD = {
   labels: ({ labels }) => labelCount(Object.values(labels)[0] ?? { labels: [], annotations: [] }),
   cordon: ({ nodes, labels }) => cordon(Object.values(nodes)[0], Object.values(labels)[0]),
   workloads: (tables) => workloads.counts(tables.workloads, workloads.choice(new URLSearchParams(location.search))),
+  rollouts: (tables) => rollouts.counts(tables.rollouts, rollouts.choice(new URLSearchParams(location.search))),
+  moving: (tables) => String(rollouts.moving(tables.rollouts)),
   waiting: ({ pods }) => waiting.counts(pods),
 };
 
