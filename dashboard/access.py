@@ -45,6 +45,7 @@ EXPOSED: Mapping[str, Role | str] = {
     "fleet": Role.VIEWER,
     "node": Role.VIEWER,
     "propose": Role.OPERATOR,
+    "propose-release": Role.OPERATOR,
     "actions": Role.VIEWER,
     "actions-export": Role.VIEWER,
     "action": Role.VIEWER,

@@ -14,14 +14,14 @@ from django.shortcuts import redirect
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from dashboard import access, celery, rights
+from dashboard import access, celery, rights, targets
 from dashboard.pages import page
 from dashboard.panels import buttons, checks, ends, lanes, losses, plan, steps, trail
 from dashboard.panels.words import Text, say
 from fleet import act, wiring
 from fleet.act import Actor, Refused
 from fleet.domain.actions import ACTIONS, SAVE_FIRST
-from fleet.domain.kinds import Danger
+from fleet.domain.kinds import Danger, Subject, named
 from fleet.domain.plans import ENDED, LIVES_S, ActionState, Plan
 from fleet.models import Action, AuditEntry
 
@@ -42,39 +42,55 @@ STATUS = {
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def propose(request: HttpRequest, cluster: str, node: str, kind: str) -> HttpResponse:
-    """Ask for an action. What can be undone is done at once if nothing blocks it; everything else gets a plan first."""
-    if kind not in ACTIONS:
+    """Ask for an action on a node."""
+    return _propose(request, cluster, node, kind, Subject.NODE)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def propose_release(request: HttpRequest, cluster: str, of: str, namespace: str, name: str, kind: str) -> HttpResponse:
+    """Ask for an action on a workload or a Service."""
+    subject = Subject.SERVICE if of == "Service" else Subject.WORKLOAD
+    return _propose(request, cluster, f"{of}/{namespace}/{name}", kind, subject)
+
+
+def _propose(request: HttpRequest, cluster: str, target: str, kind: str, subject: Subject) -> HttpResponse:
+    """What can be undone is done at once if nothing blocks it; everything else gets a plan first."""
+    if kind not in ACTIONS or ACTIONS[kind].subject is not subject:
         raise Http404
     if request.method != "POST":
-        return _asked(request, cluster, node, kind)
+        return _asked(request, cluster, target, kind)
     actor, site, reason = _actor(request, cluster), wiring.site(cluster), request.POST.get("reason", "")
+    options = {name: value for name in ACTIONS[kind].options if (value := request.POST.get(name, ""))}
     try:
-        options = dict([SAVE_FIRST]) if request.POST.get("save") else {}
-        found = act.propose(site, kind, node, reason, actor, options=options)
+        found = act.propose(site, kind, target, reason, actor, options=options)
     except Refused as refused:
-        return _asked(request, cluster, node, kind, refused)
+        return _asked(request, cluster, target, kind, refused)
     if ACTIONS[kind].danger is Danger.REVERSIBLE and not act.plan_of(found).blocks:
         return _done(request, found, lambda: act.confirm(site, found, found.digest, "", {}, actor))
     return _to(found)
 
 
-def _asked(request: HttpRequest, cluster: str, node: str, kind: str, refused: Refused | None = None) -> HttpResponse:
-    role = access.role_of(request.user, cluster)
+def _asked(request: HttpRequest, cluster: str, target: str, kind: str, refused: Refused | None = None) -> HttpResponse:
+    role, given = access.role_of(request.user, cluster), request.POST or request.GET
     context = {
         "here": "actions",
-        "node": node,
+        **targets.shown(cluster, kind, target),
         "kind": kind,
+        "options": [
+            (name, given.get(name, "")[: act.LONGEST_OPTION]) for name in ACTIONS[kind].options if name != SAVE_FIRST[0]
+        ],
         "quick": ACTIONS[kind].danger is Danger.REVERSIBLE,
         "empties": ACTIONS[kind].empties,
         "save_first": bool(request.POST.get("save")),
-        "title": say(f"act.do.{kind}", node=node),
+        "title": say(f"act.do.{kind}", node=named(target)),
         "means": say(f"act.means.{kind}"),
         "off": buttons.why_off(
-            role, changeable=rights.changeable(cluster), allowed=rights.changes_nodes(cluster, role)
+            role, changeable=rights.changeable(cluster), allowed=targets.changes(cluster, role, kind, target)
         ),
         "refusal": _refusal(refused),
         "reason": request.POST.get("reason", ""),
         "longest": act.LONGEST_REASON,
+        "longest_option": act.LONGEST_OPTION,
     }
     return page(request, "propose.html", cluster, context, status=_status(refused))
 
@@ -179,7 +195,8 @@ def _shown(
         "action": found,
         "kind": ACTIONS[found.kind],
         "refusal": _refusal(refused),
-        "do": say(f"act.do.{found.kind}", node=found.target),
+        "do": say(f"act.do.{found.kind}", node=named(found.target)),
+        **targets.shown(found.cluster, found.kind, found.target),
     }
     role = access.role_of(request.user, found.cluster)
     if found.state == ActionState.PROPOSED:
@@ -220,7 +237,8 @@ def _proposed(request: HttpRequest, found: Action, made: Plan, now: float) -> di
         "commands": plan.commands(made),
         "typed": request.POST.get("typed", ""),
         "reason": request.POST.get("reason", ""),
-        "leave": say("act.leave", node=found.target),
+        "leave": say("act.leave", node=named(found.target)),
+        "options": [(name, value) for name, value in made.options if name != SAVE_FIRST[0]],
         "mine": request.user.get_username() in {found.confirmed_by, found.proposed_by},
     }
 
@@ -274,10 +292,10 @@ def _going(found: Action, made: Plan, now: float) -> dict[str, Any]:
         "promises": ends.promises(found, made, rows, stages),
         "recoveries": ends.recoveries(rows, made),
         "log": trail.log(told, rows),
-        "stop": say(f"act.stop.{found.kind}", node=found.target),
+        "stop": say(f"act.stop.{found.kind}", node=named(found.target)),
         "leaves": _leaves(found),
         "by_hand": steps.by_hand(stages),
-        "again_title": buttons.title(found.kind, found.target),
+        "again_title": buttons.title(found.kind, named(found.target)),
         "again": found.state in {ActionState.EXPIRED, ActionState.REFUSED, ActionState.FAILED, ActionState.STOPPED},
     }
 

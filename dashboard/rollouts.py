@@ -9,14 +9,16 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
+from dashboard import access, rights
 from dashboard.pages import not_yet, page, read, readable
+from dashboard.panels import buttons, rollout_line, rollout_pods, rollout_reasons, strategies
 from dashboard.panels import rollout as rollout_panel
-from dashboard.panels import rollout_line, rollout_reasons, strategies
 from dashboard.panels import rollouts as panel
 from dashboard.panels.words import say
 from fleet.domain import rollout_detail, strategy
 from fleet.domain.changes import Screen
 from fleet.domain.picture import Snapshot
+from fleet.domain.rollout_picture import RolloutRow
 
 MOST_GPUS = 1_024  # of one pod that somebody may ask about
 
@@ -59,16 +61,25 @@ def rollout(request: HttpRequest, cluster: str, kind: str, namespace: str, name:
         "row": found.row,
         "headline": rollout_panel.headline(found.row, now),
         "slots": rollout_panel.slots(found.row),
+        **_buttons(request, cluster, found.row, name, namespace),
         "facts": rollout_panel.facts(found),
         "reasons": rollout_reasons.reasons(found),
         "wanted": say("rollout.wanted", n=found.row.desired),
         "nothing": say("rollout.nothing-holds"),
         "line": rollout_line.line(found, now),
-        "pods": rollout_panel.pods(found, name),
+        "pods": rollout_pods.pods(found, name),
         **_advice(published.snapshot, key, request.GET.get("gpus", "")),
     }
     template = "vigie/rollout.html" if request.GET.get("part") == "live" else "rollout.html"
     return page(request, template, cluster, context)
+
+
+def _buttons(request: HttpRequest, cluster: str, row: RolloutRow, name: str, namespace: str) -> dict[str, Any]:
+    """What may be done to it, and why not."""
+    role, changeable = access.role_of(request.user, cluster), rights.changeable(cluster)
+    allowed = rights.changes_workload(cluster, role, row.kind, namespace)
+    found = buttons.of_workload(row.kind, name, role, paused=row.paused, changeable=changeable, allowed=allowed)
+    return {"buttons": found, "off": buttons.why_off(role, changeable=changeable, allowed=allowed)}
 
 
 def _advice(snapshot: Snapshot, key: str, asked: str) -> dict[str, Any]:

@@ -28,6 +28,11 @@ urlpatterns = [
     path("", views.home, name="home"),
     # Names of contexts may hold slashes (EKS names its clusters so), names of nodes may not.
     path("c/<path:cluster>/nodes/<str:node>/do/<str:kind>/", actions.propose, name="propose"),
+    path(
+        "c/<path:cluster>/releases/<str:of>/<str:namespace>/<str:name>/do/<str:kind>/",
+        actions.propose_release,
+        name="propose-release",
+    ),
     path("c/<path:cluster>/nodes/<str:node>/", views.node, name="node"),
     path("c/<path:cluster>/actions/<int:number>/confirm/", actions.confirm, name="action-confirm"),
     path("c/<path:cluster>/actions/<int:number>/approve/", actions.approve, name="action-approve"),

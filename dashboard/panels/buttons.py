@@ -1,6 +1,6 @@
-"""The buttons of a node: one for each kind of action, off with the reason where it may not be done.
+"""The buttons of a node and of a workload: one for each kind of action, off with the reason where it may not be done.
 
-Owns which of them a node shows in which state. Must not decide anything: the server refuses whatever a button offered.
+Owns which of them are shown in which state. Must not decide anything: the server refuses whatever a button offered.
 """
 
 from dataclasses import dataclass
@@ -47,6 +47,32 @@ def buttons(
         )
         for kind in ACTIONS.values()
         if kind.subject is Subject.NODE
+    ]
+
+
+# Kinds of workloads that an action is for; all of them where none are named.
+ONLY = {"pause": {"Deployment"}, "resume": {"Deployment"}, "scale": {"Deployment", "StatefulSet"}}
+
+
+def of_workload(
+    kind: str, name: str, role: Role | None, *, paused: bool, changeable: bool, allowed: bool | None
+) -> list[Button]:
+    """One for each kind of action on a workload of this kind; a paused one can be resumed, any other paused."""
+    off = why_off(role, changeable=changeable, allowed=allowed)
+    gone = "pause" if paused else "resume"
+    return [
+        Button(
+            kind=one.name,
+            title=title(one.name, name),
+            plain=say(f"act.do.{one.name}", node=name),
+            means=say(f"act.means.{one.name}"),
+            off=off,
+            when="",
+            hidden=False,
+            quick=one.danger is Danger.REVERSIBLE,
+        )
+        for one in ACTIONS.values()
+        if one.subject is Subject.WORKLOAD and one.name != gone and kind in ONLY.get(one.name, {kind})
     ]
 
 

@@ -109,6 +109,17 @@ KINDS: Patterns = {
     "act.end.succeeded.create-green": _("The copy is available, and nobody sends it requests yet."),
 }
 
+# What a person may choose, by the names of the kinds
+OPTIONS: Patterns = {
+    "act.option.revision": _("Revision; empty: the one before"),
+    "act.option.image": _("Image: repo/llm:2, or server=repo/llm:2, proxy=repo/proxy:3"),
+    "act.option.replicas": _("Replicas"),
+    "act.option.side": _("Side: the name of its workload"),
+    "act.option.smoke": _("Smoke test: a request as JSON; empty: that of the Service"),
+    "act.option.version": _("Version label"),
+    "act.option.name": _("Name"),
+}
+
 STEPS: Patterns = {
     "act.step.change": _("Change"),
     "act.will.change": _("Write the change on exactly what you were shown."),
@@ -271,4 +282,4 @@ REMEDIES: Patterns = {
     "remedy.surge-none": _("Set maxSurge 0 and maxUnavailable 1: then it finishes."),
 }
 
-RELEASES: Patterns = {**KINDS, **STEPS, **ENDS, **CHECKS, **REMEDIES}
+RELEASES: Patterns = {**KINDS, **OPTIONS, **STEPS, **ENDS, **CHECKS, **REMEDIES}

@@ -15,12 +15,13 @@ from fleet.domain.ways_out import Remedy, Way
 Facts = Mapping[str, str | int | float | None]
 NAMED = 3  # pods by name; the others are counted
 GLYPHS = {Level.BAD: "s-bad", Level.WARN: "s-warn", Level.NOTE: "s-info"}
+OURS = frozenset({Remedy.UNCORDON, Remedy.RESUME, Remedy.UNDO})
 OF_NODES = frozenset({Remedy.UNCORDON, Remedy.LET_GO, Remedy.MOVE})
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A way out. `node`: where it leads; `does`: the kind of action that it is, "" none of ours."""
+    """A way out. `node`: where it leads, "" the workload itself; `does`: the kind of action that it is, "" none of ours."""
 
     title: Text
     text: Text
@@ -28,6 +29,7 @@ class Step:
     node: str = ""
     does: str = ""
     note: Text = ""
+    revision: str = ""  # that an undo goes back to
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ def _step(way: Way, kind: str) -> Step:
         text="" if about_log else text,
         command=text if about_log else "",
         node=way.subject if way.remedy in OF_NODES else "",
-        does=way.remedy.value if way.remedy is Remedy.UNCORDON else "",
+        does=way.remedy.value if way.remedy in OURS else "",
+        revision=way.subject if way.remedy is Remedy.UNDO else "",
         note=_note(way, facts),
     )
 

@@ -27,6 +27,7 @@ TABLE = {
     "fleet": (Role.VIEWER, "GET", "/c/{cluster}/"),
     "node": (Role.VIEWER, "GET", "/c/{cluster}/nodes/node-01/"),
     "propose": (Role.OPERATOR, "GET", "/c/{cluster}/nodes/node-01/do/drain/"),
+    "propose-release": (Role.OPERATOR, "GET", "/c/{cluster}/releases/Deployment/chat/llm/do/restart/"),
     "actions": (Role.VIEWER, "GET", "/c/{cluster}/actions/"),
     "actions-export": (Role.VIEWER, "GET", "/c/{cluster}/actions/export.csv"),
     "action": (Role.VIEWER, "GET", "/c/{cluster}/actions/1/"),

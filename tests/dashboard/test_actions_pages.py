@@ -117,6 +117,28 @@ def test_a_cordon_is_asked_for_and_done(as_person, site):
     assert not site.changer.read_node("node-02").spec.unschedulable
 
 
+def test_a_workload_is_restarted_by_its_name_from_its_own_pages(as_person, site):
+    olga, there = as_person("operator"), f"{HERE}releases/Deployment/inference/rerank-api/do/"
+    assert olga.get(f"{there}drain/").status_code == 404
+    assert 'name="revision" value="2"' in olga.get(f"{there}undo/?revision=2").content.decode()
+    shown = olga.post(f"{there}restart/", {"reason": "new certificates"}, follow=True).content.decode()
+    assert 'data-name="rerank-api"' in shown
+    assert 'href="/c/rehearsal/rollouts/Deployment/inference/rerank-api/"' in shown
+    action = Action.objects.get()
+    confirm(olga, action, typed="rerank-api")
+    action.refresh_from_db()
+    assert (action.kind, action.target, action.state) == (
+        "restart", "Deployment/inference/rerank-api", ActionState.CONFIRMED,
+    )  # fmt: skip
+
+
+def test_what_is_asked_of_no_object_at_all_still_has_a_page(as_person, site):
+    actor = Actor("olga", Role.OPERATOR, "api")
+    for kind, target in (("restart", "nothing"), ("switch", "Service/inference/rerank-api")):
+        action = act.propose(site, kind, target, "because", actor)
+        assert as_person("viewer").get(at(action)).status_code == 200
+
+
 def test_a_reason_is_asked_for(as_person, site):
     answer = propose(as_person("operator"), "cordon", "node-02", " ")
     assert answer.status_code == 422

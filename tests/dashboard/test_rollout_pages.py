@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from django.utils import translation
 
-from dashboard.panels import rollout, rollout_line, rollout_reasons, rollouts, strategies, words
+from dashboard.panels import rollout, rollout_line, rollout_pods, rollout_reasons, rollouts, strategies, words
 from dashboard.panels.patterns import MESSAGES
 from dashboard.panels.plurals import Many
 from dashboard.panels.rollouts import Choice, Standing
@@ -76,7 +76,7 @@ def test_every_reason_and_way_can_be_said_with_its_facts_and_without(cause, fact
     assert not [text for text in said if re.search(r"[{}]", text)]
     assert found.evidence == "words <b>"
     assert [way.node for way in found.ways if way.node] == ["node-16"] * 3
-    assert [way.does for way in found.ways if way.does] == ["uncordon"]
+    assert [way.does for way in found.ways if way.does] == ["resume", "uncordon", "undo"]
 
 
 def test_a_pattern_has_no_hole_that_nobody_fills():
@@ -186,24 +186,25 @@ def test_gpus_per_pod_before_and_after_with_what_it_comes_to():
 
 
 def test_pods_are_listed_by_side_with_stage_node_gpus_and_trouble():
-    old, new = rollout.pods(detail(), "llm-chat")
+    old, new = rollout_pods.pods(detail(), "llm-chat")
     assert (told(old.title), old.total, told(new.title), new.total) == ("Revision 41, old", 6, "Revision 42, new", 8)
     waits = next(pod for pod in new.pods if pod.key.endswith("f6cpw"))
     assert (waits.level, waits.name, told(waits.words)) == (
         "bad",
-        "…-c91e-f6cpw",
+        "…c91e-f6cpw",
         "no node yet · no hole large enough · 8 GPUs",
     )
     assert [pod.level for pod in old.pods] == ["off"] * 5 + ["drain"]
-    assert rollout.ranges((0, 1, 2, 5, 7, 8)) == "0–2, 5, 7–8"
+    assert rollout_pods.short("llm-0", "llm") == "…0"
+    assert rollout_pods.ranges((0, 1, 2, 5, 7, 8)) == "0–2, 5, 7–8"
 
 
 def test_too_many_pods_are_counted_and_those_in_trouble_stay_listed():
     found = detail()
     ready = next(line for line in found.pods if line.row.stage == Stage.READY)
     many = msgspec.structs.replace(found, pods=(*(ready,) * 200, *(line for line in found.pods if line.side == "new")))
-    _, new = rollout.pods(many, "llm-chat")
-    old, _ = rollout.pods(many, "llm-chat")
+    _, new = rollout_pods.pods(many, "llm-chat")
+    old, _ = rollout_pods.pods(many, "llm-chat")
     assert (old.total, len(old.pods), told(old.more)) == (200, 60, "140 more pods are not listed.")
     assert new.total == 8
 
