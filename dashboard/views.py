@@ -25,6 +25,7 @@ from dashboard.panels import help as help_panel
 from dashboard.panels import help_actions as help_actions_panel
 from dashboard.panels import help_gpus as help_gpus_panel
 from dashboard.panels import help_readiness as help_readiness_panel
+from dashboard.panels import help_rollouts as help_rollouts_panel
 from dashboard.panels import node as node_panel
 from dashboard.panels import records as records_panel
 from dashboard.panels import search as search_panel
@@ -276,6 +277,7 @@ def help_page(request: HttpRequest) -> HttpResponse:
                 *help_actions_panel.sections(),
                 *help_gpus_panel.sections(),
                 *help_readiness_panel.sections(),
+                *help_rollouts_panel.sections(),
             )
         },
     )

@@ -27,6 +27,9 @@ PAGES = {
     **dict.fromkeys(OF_CHECKPOINTS, "workloads"),
 }
 
+OF_ROLLOUTS = frozenset({Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING})
+ROLLED = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -41,6 +44,7 @@ class Entry:
     node: str = ""
     action: Text = ""
     page: str = ""  # where the action leads when no node is named: the name of an address
+    rollout: str = ""  # the workload whose rollout it leads to, before any page
     does: str = ""  # the kind of action that comes next, for whoever may: asked for instead of opening the node
 
 
@@ -58,6 +62,8 @@ def urgency(row: AttentionRow) -> tuple[int, float, Any]:
 
 def entry(key: str, row: AttentionRow) -> Entry:
     facts, page = dict(row.facts), PAGES.get(row.kind, "")
+    rollout = row.subject if row.kind in OF_ROLLOUTS and row.subject.split("/")[0] in ROLLED else ""
+    leads = row.node or _name(rollout)
     return Entry(
         key=key,
         level=row.level,
@@ -66,8 +72,9 @@ def entry(key: str, row: AttentionRow) -> Entry:
         evidence=evidence(row, facts),
         since_at=row.since_at,
         node=row.node,
-        action=say("attention.open", node=row.node) if row.node else say(f"attention.open-{page}") if page else "",
+        action=say("attention.open", node=leads) if leads else say(f"attention.open-{page}") if page else "",
         page=page,
+        rollout=rollout,
         does=DOES.get(_text(facts, "action"), "") if row.node and "action" in facts else "",
     )
 

@@ -300,4 +300,16 @@ STRATEGIES: Patterns = {
     "strategy.no-gpus": _("Its pods ask for no GPUs: no hole limits them."),
 }
 
-OF_ROLLOUTS: Patterns = {**ROLLOUTS, **ROLLOUT, **WAYS, **STRATEGIES}
+# On the Help page
+HELP: Patterns = {
+    "help.rollout.held": _("it does not get on by itself: its page says why, and what would help"),
+    "help.rollout.waits": _("something is in the way that may pass by itself"),
+    "help.rollout.rolling": _("pods are replaced within the bounds of its strategy"),
+    "help.rollout.not-observed": _("what is known of it is about an older version"),
+    "help.rollout.manual": _("its strategy is OnDelete: a pod is replaced when somebody deletes it"),
+    "help.rollout.paused": _("somebody has paused it; no deadline runs"),
+    "help.rollout.left": _("kubectl calls it done, but pods still stop, still answer, or are not available yet"),
+    "help.rollout.done": _("every pod is of the newest version and available"),
+}
+
+OF_ROLLOUTS: Patterns = {**ROLLOUTS, **ROLLOUT, **WAYS, **STRATEGIES, **HELP}

@@ -8,10 +8,11 @@ import pytest
 from playwright.sync_api import Page
 
 from fleet.domain.picture import EMPTY
-from tests.browser import demo_gpus, demo_ledger
+from tests.browser import demo_gpus, demo_ledger, demo_rollouts
 from tests.browser.conftest import Visitor
 from tests.browser.demo_gpus import uuid
 from tests.browser.demo_ledger import GONE
+from tests.browser.demo_rollouts import HELD
 
 AXE = Path(__file__).resolve().parent.parent.parent / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -20,6 +21,7 @@ WALKS = {
     "fleet": ("/login/", "/c/{}/", "/c/{}/?zoom=dense", "/c/{}/?zoom=groups", "/c/{}/?state=failed&product=L4"),
     "nodes": ("/c/{}/nodes/node-07/", "/c/{}/nodes/nobody/", "/c/{}/nodes/node-12/"),
     "lists": ("/c/{}/workloads/", "/c/{}/workloads/?q=nothing", "/c/{}/waiting/"),
+    "rollouts": ("/c/{}/rollouts/", f"/c/{{}}/rollouts/{HELD}/", "/c/{}/rollouts/Deployment/ml/nobody/"),
     "search": ("/c/{}/search/", "/c/{}/search/?q=llm", "/c/{}/search/?q=gpu-0c"),
     "gpus": tuple(f"/c/{{}}/gpus/{uuid('node-12', i)}/" for i in (0, 5, 6, 7)),
     "past": (f"/c/{{}}/gpus/{uuid('node-14', 0)}/?span=24h", f"/c/{{}}/gpus/{GONE}/", "/c/{}/gpus/nobody/"),
@@ -85,7 +87,7 @@ def walked(visitor: Visitor, paths: Iterable[str]) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("walk", WALKS)
 def test_nothing_is_wrong_on_any_page(opened, shown, walk):
-    shown.show(demo_gpus.attentive(shown.snapshot, time.time()))
+    shown.show(demo_rollouts.shown(demo_gpus.attentive(shown.snapshot, time.time()), time.time()))
     demo_ledger.write(shown.cluster, shown.snapshot, time.time())
     assert walked(opened, WALKS[walk]) == {}
 

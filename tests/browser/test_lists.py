@@ -6,7 +6,7 @@ import msgspec
 from playwright.sync_api import expect
 
 from fleet.domain.picture import PodRow
-from tests.browser import demo
+from tests.browser import demo, demo_rollouts
 
 
 def test_workloads_follow_and_do_not_move_under_the_pointer(visit, shown):
@@ -51,6 +51,55 @@ def test_waiting_pods_come_and_go(visit, shown):
     bound_pods = {key: pod for key, pod in before.pods.items() if pod.node}
     shown.show(demo.replaced(before, pods=bound_pods))
     expect(page.get_by_text("No pod waits for GPUs.")).to_be_visible()
+
+
+def test_a_rollout_begins_moves_and_is_held_up_before_the_eyes(visit, shown):
+    """From the list to one of them: a new pod comes, slots change their kind, and the reason appears, without a reload."""
+    held, now = demo_rollouts.HELD, time.time()
+    story = demo_rollouts.shown(shown.snapshot, now)
+    row, pods = story.rollouts[held], demo_rollouts.pods(now)
+    calm = msgspec.structs.replace(
+        row,
+        verdict="done",
+        step="",
+        holdups=(),
+        new=10,
+        old=0,
+        terminating=0,
+        was="",
+        old_stages=(),
+        new_stages=(("ready", 10),),
+    )
+    shown.show(demo.replaced(story, rollouts={**story.rollouts, held: calm}))
+    visitor = visit()
+    visitor.enter("viewer")
+    page = visitor.open("rollouts/")
+    listed = page.locator(f"[data-live-rows=rollouts] tr[data-key='{held}']")
+    expect(listed.locator("[data-c=state]")).to_contain_text("done")
+    expect(page.locator(".live")).to_have_attribute("data-live", "live")
+    page.wait_for_timeout(400)
+    rolling = msgspec.structs.replace(calm, verdict="rolling", step="updated", new=0, old=10, old_stages=(("ready", 10),),
+                                      new_stages=(), was="41", started_at=now)  # fmt: skip
+    shown.show(demo.replaced(shown.snapshot, rollouts={**story.rollouts, held: rolling}))
+    expect(listed.locator("[data-c=state]")).to_contain_text("in progress")
+    expect(listed.locator("[data-c=version]")).to_have_text("41 → 42")
+    listed.get_by_role("link").click()
+    slots = page.locator(".limits .slot")
+    expect(page.locator("h1")).to_contain_text("In progress")
+    expect(page.locator(".limits .slot[data-p=old]")).to_have_count(10)
+    expect(page.locator(".live")).to_have_attribute("data-live", "live")
+    page.wait_for_timeout(600)
+    page.evaluate("window.slots = [...document.querySelectorAll('.limits .slot')]; window.shifts.length = 0")
+    warm = msgspec.structs.replace(rolling, new=1, old=9, old_stages=(("ready", 9),), new_stages=(("warming-up", 1),))
+    shown.show(demo.replaced(shown.snapshot, rollouts={**story.rollouts, held: warm}))
+    expect(page.locator(".limits .slot[data-p=warm]")).to_have_count(1)
+    assert page.evaluate("[...document.querySelectorAll('.limits .slot')].every((slot, i) => slot === window.slots[i])")
+    assert visitor.shifts() == []
+    shown.show(demo.replaced(shown.snapshot, rollouts={**story.rollouts, held: row}, pods={**story.pods, **pods}))
+    expect(page.locator("h1 .tag")).to_contain_text("Held up for")
+    expect(page.locator(".holdup h3")).to_contain_text("3 new pods need 8 GPUs each on one node")
+    expect(slots.nth(12)).to_have_attribute("data-p", "none")
+    expect(page.locator(".headline .do .why")).to_contain_text("role")
 
 
 def test_a_slash_searches_and_arrows_walk_the_results(visit, shown):

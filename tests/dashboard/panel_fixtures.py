@@ -293,7 +293,18 @@ def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
             for name, choice in FILTERS.items()
         },
         "attention": [
-            [e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since_at, e.node, told(e.action), e.page]
+            [
+                e.key,
+                e.level,
+                e.glyph,
+                told(e.title),
+                told(e.evidence),
+                e.since_at,
+                e.node,
+                told(e.action),
+                e.page,
+                e.rollout,
+            ]
             for e in attention.entries(snapshot.attention, TROUBLE)
         ],
         "outages": {

@@ -171,7 +171,7 @@ def test_a_broken_stream_leads_the_attention_list(get, shown):
 
 def test_what_concerns_no_node_leads_to_its_page(get):
     html = get().content.decode()
-    for subject, page in (("rl-policy", "waiting"), ("ocr-api", "workloads")):
+    for subject, page in (("rl-policy", "waiting"), ("ocr-api", "rollouts/Deployment/ml/ocr-api")):
         entry = next(part for part in html.split('class="att"') if f"/ml/{subject}" in part.split("</li>")[0])
         link = re.search(r'<a class="btn" href="([^"]+)">', entry.split("</li>")[0])
         assert link

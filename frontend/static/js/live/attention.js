@@ -119,6 +119,12 @@ export function attention(root, context) {
     ]));
   }
 
+  /** @param {Entry} entry */
+  function where({ node, rollout, page }) {
+    if (node) return context.nodeUrl(node);
+    return rollout ? context.rolloutUrl(rollout) : context.page.page_urls[page] ?? "";
+  }
+
   /**
    * @param {HTMLElement} item
    * @param {Entry} entry
@@ -133,7 +139,7 @@ export function attention(root, context) {
     write(part(item, "p"), entry.evidence, words, at);
     const does = context.page.do_urls[entry.does];
     write(link, does ? say(`attention.do.${entry.does}`, { node: entry.node }) : entry.action, words, at, { flash: false });
-    mark(link, "href", does ? does.replace(context.page.placeholder, encodeURIComponent(entry.node)) : entry.node ? context.nodeUrl(entry.node) : context.page.page_urls[entry.page] ?? "");
+    mark(link, "href", does ? does.replace(context.page.placeholder, encodeURIComponent(entry.node)) : where(entry));
     link.toggleAttribute("hidden", !entry.action);
   }
 

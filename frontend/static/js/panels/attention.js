@@ -11,7 +11,8 @@ import { natural } from "./order.js";
 /** @typedef {import("../words.js").Value} Value */
 /** @typedef {Record<string, string | number | null>} Facts */
 /** @typedef {{key: string, level: string, glyph: string, title: Text, evidence: Text, since: number | null, node: string,
- *   action: Text, page: string, does: string}} Entry  page: where the action leads when no node is named; does: the kind of action
+ *   action: Text, page: string, rollout: string, does: string}} Entry  rollout: the workload whose rollout it leads to; page: where
+ *   the action leads when neither is named; does: the kind of action
  *   that comes next, for whoever may */
 
 /** @type {Record<string, string>} */
@@ -22,6 +23,7 @@ const PAGES = {
   "checkpoint-critical": "workloads", "checkpoint-corrupt": "workloads", "checkpoint-stale": "workloads",
   "checkpoint-unreadable": "workloads", "checkpoint-skew": "workloads", "checkpoint-not-granted": "workloads",
 };
+const OF_ROLLOUTS = new Set(["workload-short", "workload-starting"]), ROLLED = new Set(["Deployment", "StatefulSet", "DaemonSet"]);
 const TROUBLES = new Set(["denied", "gone", "changed", "outside", "too-many", "silent", "failed"]);
 
 const KINDS = 11; // that are watched: fleet/domain/kube.py
@@ -54,6 +56,8 @@ function urgency(a, b) {
 export function entry(key, row) {
   /** @type {Facts} */
   const facts = Object.fromEntries(row.facts), page = PAGES[row.kind] ?? "";
+  const rollout = OF_ROLLOUTS.has(row.kind) && ROLLED.has(row.subject.split("/")[0] ?? "") ? row.subject : "";
+  const leads = row.node || rollout.slice(rollout.lastIndexOf("/") + 1);
   return {
     key,
     level: row.level,
@@ -62,8 +66,9 @@ export function entry(key, row) {
     evidence: evidence(row, facts),
     since: row.since_at,
     node: row.node,
-    action: row.node ? say("attention.open", { node: row.node }) : page && say(`attention.open-${page}`),
+    action: leads ? say("attention.open", { node: leads }) : page && say(`attention.open-${page}`),
     page,
+    rollout,
     does: (row.node && DOES[String(facts["action"] ?? "")]) || "",
   };
 }
@@ -292,7 +297,7 @@ function stream(kind, reason, since) {
  * @returns {Entry}
  */
 function lost(what, title, evidence, since) {
-  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "", page: "", does: "" };
+  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "", page: "", rollout: "", does: "" };
 }
 
 /**
