@@ -45,10 +45,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A bound: a line across with its words at the right end."""
+    """A bound: a line across with its words at the right end, outside of the two: they may be one pod apart."""
 
     y: float
     text: Text
+    dy: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,9 @@ def _bars(points: Sequence[Point], end_at: float, across: _Across, top: int) -> 
 
 def _levels(row: RolloutRow, top: int) -> Iterator[Level]:
     if row.max_pods is not None and row.min_available is not None:
-        yield Level(_y(row.max_pods, top), say("rollout.line.most", limit=row.max_pods))
+        yield Level(_y(row.max_pods, top), say("rollout.line.most", limit=row.max_pods), -5)
         if row.min_available and row.min_available != row.max_pods:
-            yield Level(_y(row.min_available, top), say("rollout.line.least", limit=row.min_available))
+            yield Level(_y(row.min_available, top), say("rollout.line.least", limit=row.min_available), 14)
 
 
 def _marks(row: RolloutRow, across: _Across, now: float, changed_at: float) -> Iterator[Mark]:
