@@ -13,7 +13,7 @@ CADENCE: Patterns = {
     "cadence.needed": _("how long a save takes has to be known"),
     "cadence.unseen": _("nobody has seen how long a save of this workload takes, so it has to be entered"),
     "cadence.from-saves": ngettext(
-        "measured: the last save of {workload}", "measured: median of the last {n} saves of {workload}"
+        "measured: {n} save of {workload}", "measured: median of the last {n} saves of {workload}"
     ),
     "cadence.no-time": _("the ledger knows no time in which a GPU was up in this window, so it has to be entered"),
     "cadence.too-short": _("has to be at least a millisecond"),
