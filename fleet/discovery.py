@@ -127,7 +127,7 @@ def candidates(snapshot: Snapshot) -> dict[str, list[PodRow]]:
     """Pods that might train, by workload; the one that speaks for it first."""
     groups: defaultdict[str, list[PodRow]] = defaultdict(list)
     for row in snapshot.pods.values():
-        if (row.gpus or row.owner_kind in training.KINDS) and not (row.daemon or row.mirror):
+        if (row.gpus or row.saves or row.owner_kind in training.KINDS) and not (row.daemon or row.mirror):
             groups[row.workload or f"Pod/{row.namespace}/{row.name}"].append(row)
     return {key: sorted(rows, key=_voice) for key, rows in groups.items()}
 

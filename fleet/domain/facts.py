@@ -10,7 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from fleet.domain import blue_green, budgets, machines
+from fleet.domain import blue_green, budgets, machines, training
 from fleet.domain.budgets import Allowance, Scale
 from fleet.domain.capacity import effective_requests
 from fleet.domain.draining import Answer
@@ -20,22 +20,12 @@ from fleet.domain.objects import Budget, Node, Service
 from fleet.domain.policies import Policy
 from fleet.domain.releases import Release
 from fleet.domain.specs import Claim, FullPod, Storage
-from fleet.domain.training import HOOK, Training, workload_of
+from fleet.domain.training import Training, role, workload_of
 
-TRAINS = "vigie.dev/role"  # "training" or "serving", where nothing else tells
-CHECKPOINT = "vigie.dev/checkpoint-uri"
+TRAINS = training.ROLE
+CHECKPOINT = training.URI
 IN_FLIGHT = "vigie.dev/in-flight"
 SCRATCH = "vigie.dev/scratch"  # names of emptyDir volumes whose content nobody misses, or "*"
-TRAINING_KINDS = frozenset(
-    {"PyTorchJob", "TFJob", "MPIJob", "JAXJob", "XGBoostJob", "PaddleJob", "TrainJob", "JobSet", "RayJob"}
-)
-# The pods of one job on several nodes: none goes on without the others, also where one of them holds no GPU.
-GANG = (
-    "jobset.sigs.k8s.io/jobset-name",
-    "training.kubeflow.org/job-name",
-    "ray.io/cluster",
-    "leaderworkerset.sigs.k8s.io/name",
-)
 # Controllers without a scale; others may have one that we do not read.
 SCALELESS = frozenset({"Job", "CronJob", "DaemonSet"})
 EMPTYING = frozenset({"drain", "maintain"})  # kinds of action that move the pods of a node
@@ -262,7 +252,7 @@ def place(node: Node) -> tuple[str, str, str]:
 def serves(facts: Facts, pod: FullPod) -> bool:
     """Whether others send it requests: it says so, or a Service that is not headless selects it (peers of a training job find
     each other through a headless one)."""
-    if said := _said(pod):
+    if said := role(pod):
         return said == "serving"
     if IN_FLIGHT in pod.metadata.annotations or spare(facts, pod):
         return True
@@ -295,25 +285,12 @@ def selecting(facts: Facts, pod: FullPod) -> list[Service]:
 
 
 def trains(facts: Facts, pod: FullPod) -> bool:
-    """Whether work in progress would be lost with it: it says so, its kind trains, it belongs to a gang, or it holds GPUs and
-    serves nobody, or is meant to end some day: a batch job is no server, whatever Service fetches its metrics. When in doubt it
-    does: what nobody declared may be somebody's week."""
-    if said := _said(pod):
-        return said == "training"
-    if {CHECKPOINT, HOOK} & pod.metadata.annotations.keys() or pod.metadata.uid in facts.saved:
-        return True
-    if any(name in pod.metadata.labels for name in GANG):
-        return True
+    """Whether work in progress would be lost with it: by the rule of `training`, and whatever has saved trains, unless it says
+    that it serves."""
     owner = facts.owners.get(pod.metadata.uid)
-    if owner is not None and owner.kind in TRAINING_KINDS:
+    if pod.metadata.uid in facts.saved and not role(pod):
         return True
-    return gpus(pod) > 0 and (pod.spec.restart_policy in {"Never", "OnFailure"} or not serves(facts, pod))
-
-
-def _said(pod: FullPod) -> str:
-    """Its role in its own words, "" for any word that is none of the two: a slip of the pen is no way round a guard."""
-    said = pod.metadata.annotations.get(TRAINS, "").strip().lower()
-    return said if said in {"training", "serving"} else ""
+    return training.trains(pod, owner.kind if owner else "", serves=lambda: serves(facts, pod))
 
 
 def workload(facts: Facts, pod: FullPod) -> str:

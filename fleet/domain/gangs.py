@@ -6,9 +6,10 @@ Owns which pods those are. Must not judge what their stop costs.
 from collections.abc import Iterable
 
 from fleet.domain.capacity import finished
-from fleet.domain.facts import GANG, TRAINING_KINDS, Facts, gpus, trains
+from fleet.domain.facts import Facts, gpus, trains
 from fleet.domain.objects import LabelSelector
 from fleet.domain.specs import FullPod
+from fleet.domain.training import GANG, KINDS
 
 
 def gang(known: Facts, pod: FullPod) -> list[FullPod]:
@@ -16,7 +17,7 @@ def gang(known: Facts, pod: FullPod) -> list[FullPod]:
     if not trains(known, pod):
         return []
     owner = known.owners.get(pod.metadata.uid)
-    if owner is not None and owner.kind in {*TRAINING_KINDS, "StatefulSet"}:
+    if owner is not None and owner.kind in {*KINDS, "StatefulSet"}:
         found: Iterable[FullPod] = known.of_owner[owner.key]
     else:
         mine = {name: pod.metadata.labels[name] for name in GANG if name in pod.metadata.labels}

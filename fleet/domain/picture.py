@@ -188,6 +188,7 @@ class PodRow(Row, frozen=True):
     budgets: tuple[str, ...] = ()  # names of PodDisruptionBudgets in its namespace that select it
     grace_s: int | None = None
     empty_dir: bool = False
+    saves: bool = False  # its annotations say that it trains
     daemon: bool = False
     mirror: bool = False
     claims: int = 0  # resource claims (DRA): not counted in gpus

@@ -5,7 +5,7 @@ Owns how one pod reads. Must not know nodes or the other pods.
 
 from collections.abc import Mapping
 
-from fleet.domain import capacity, machines, stages
+from fleet.domain import capacity, machines, stages, training
 from fleet.domain.objects import Condition, ContainerStatus, Pod, Terminated, seconds
 from fleet.domain.owners import Ownership
 from fleet.domain.picture import PodRow
@@ -44,6 +44,7 @@ def pod_row(pod: Pod, owner: Ownership, requests: Mapping[str, int], budgets: tu
         budgets=budgets,
         grace_s=spec.termination_grace_period_seconds,
         empty_dir=any(volume.empty_dir is not None for volume in spec.volumes),
+        saves=training.declares(pod),
         daemon=owner.kind == "DaemonSet",
         mirror=MIRROR in meta.annotations,
         claims=len(spec.resource_claims),

@@ -5,7 +5,7 @@ one is (`freshness` does).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from fleet.domain import durations, machines, save_sites
 from fleet.domain.capacity import effective_requests
+from fleet.domain.objects import Pod
 from fleet.domain.save_sites import Durability, Site, Volumes
 from fleet.domain.specs import FullContainer, FullPod
 
@@ -25,7 +26,7 @@ KINDS: Final = frozenset(
     {"PyTorchJob", "TFJob", "MPIJob", "JAXJob", "XGBoostJob", "PaddleJob", "TrainJob", "JobSet", "RayJob"}
 )
 # The pods of one job on several nodes: none goes on without the others, also where one of them holds no GPU.
-GANG: Final = (
+GANG: tuple[str, ...] = (
     "jobset.sigs.k8s.io/jobset-name",
     "training.kubeflow.org/job-name",
     "ray.io/cluster",
@@ -106,24 +107,29 @@ class Training(Struct, frozen=True):
         return self.durability in {Durability.DURABLE, Durability.OBJECT}
 
 
-def trains(pod: FullPod, owner_kind: str, *, serves: bool) -> bool:
-    """Whether work in progress would be lost with the pod: it says so, its kind trains, it belongs to a gang, or it holds GPUs
-    and serves nobody, or is meant to end some day: a batch job is no server, whatever Service fetches its metrics. When in doubt
-    it does: what nobody declared may be somebody's week."""
+def trains(pod: FullPod, owner_kind: str, *, serves: Callable[[], bool]) -> bool:
+    """Whether work in progress would be lost with the pod: it says so, or where it saves, its kind trains, it belongs to a gang,
+    or it holds GPUs and serves nobody, or is meant to end some day: a batch job is no server, whatever Service fetches its
+    metrics. When in doubt it does: what nobody declared may be somebody's week."""
     if said := role(pod):
         return said == "training"
-    if URI in pod.metadata.annotations or owner_kind in KINDS:
+    if declares(pod) or owner_kind in KINDS:
         return True
     if any(name in pod.metadata.labels for name in GANG):
         return True
     holds = sum(effective_requests(pod.spec).values()) > 0
-    return holds and (pod.spec.restart_policy in {"Never", "OnFailure"} or not serves)
+    return holds and (pod.spec.restart_policy in {"Never", "OnFailure"} or not serves())
 
 
-def role(pod: FullPod) -> str:
+def role(pod: Pod) -> str:
     """Its role in its own words, "" for any word that is none of the two: a slip of the pen is no way round a guard."""
     said = pod.metadata.annotations.get(ROLE, "").strip().lower()
     return said if said in {"training", "serving"} else ""
+
+
+def declares(pod: Pod) -> bool:
+    """Whether its annotations alone say that it trains."""
+    return role(pod) == "training" or (not role(pod) and bool({URI, HOOK} & pod.metadata.annotations.keys()))
 
 
 def workload_of(pod: FullPod, owner_key: str) -> str:

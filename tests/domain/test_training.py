@@ -239,12 +239,12 @@ def test_a_hook_leads_nowhere_but_to_its_pod(said: str, hook: Hook | None) -> No
 
 
 def test_what_trains() -> None:
-    assert trains(pod(), "Job", serves=False)
-    assert not trains(pod(), "Deployment", serves=True)
-    assert trains(pod({"vigie.dev/role": "Training"}), "Deployment", serves=True)
-    assert not trains(pod({"vigie.dev/role": "serving"}), "PyTorchJob", serves=False)
-    assert trains(pod(), "PyTorchJob", serves=True)
-    assert trains(pod({"vigie.dev/checkpoint-uri": "x"}), "Deployment", serves=True)
+    assert trains(pod(), "Job", serves=lambda: False)
+    assert not trains(pod(), "Deployment", serves=lambda: True)
+    assert trains(pod({"vigie.dev/role": "Training"}), "Deployment", serves=lambda: True)
+    assert not trains(pod({"vigie.dev/role": "serving"}), "PyTorchJob", serves=lambda: False)
+    assert trains(pod(), "PyTorchJob", serves=lambda: True)
+    assert trains(pod({"vigie.dev/checkpoint-uri": "x"}), "Deployment", serves=lambda: True)
 
 
 RUNS = Grant("ml", bucket="s3://runs/ml")

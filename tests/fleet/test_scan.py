@@ -364,6 +364,7 @@ def test_who_might_train():
         "ml/c": PodRow("3", "ml", "c", "", "Pending", gpus=1, workload="Job/ml/x"),
         "ml/solo": PodRow("4", "ml", "solo", "n1", "Running", gpus=1),
         "ml/cpu": PodRow("5", "ml", "cpu", "n1", "Running"),
+        "ml/tuner": PodRow("8", "ml", "tuner", "n1", "Running", saves=True),
         "ml/master": PodRow("6", "ml", "master", "n1", "Running", workload="PyTorchJob/ml/y", owner_kind="PyTorchJob"),
         "sys/d": PodRow("7", "sys", "d", "n1", "Running", gpus=1, daemon=True, workload="DaemonSet/sys/d"),
     }
@@ -371,6 +372,7 @@ def test_who_might_train():
     assert {key: [row.name for row in rows] for key, rows in found.items()} == {
         "Job/ml/x": ["b", "c", "a"],
         "Pod/ml/solo": ["solo"],
+        "Pod/ml/tuner": ["tuner"],
         "PyTorchJob/ml/y": ["master"],
     }
 
