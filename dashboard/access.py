@@ -55,6 +55,10 @@ EXPOSED: Mapping[str, Role | str] = {
     "gpu": Role.VIEWER,
     "availability": Role.VIEWER,
     "cadence": Role.VIEWER,
+    "checkpoints": Role.VIEWER,
+    "checkpoint": Role.VIEWER,
+    "checkpoint-check": Role.OPERATOR,
+    "checkpoint-note": Role.OPERATOR,
     "readiness": Role.VIEWER,
     "readiness-workload": Role.VIEWER,
     "rollouts": Role.VIEWER,
@@ -79,6 +83,8 @@ EXPOSED: Mapping[str, Role | str] = {
     "api-v1:transitions": Role.VIEWER,
     "api-v1:availability": Role.VIEWER,
     "api-v1:cadence": Role.VIEWER,
+    "api-v1:checkpoints": Role.VIEWER,
+    "api-v1:checkpoint": Role.VIEWER,
     "api-v1:readiness": Role.VIEWER,
     "api-v1:events": Role.VIEWER,
     "api-v1:plans": Role.OPERATOR,
@@ -223,7 +229,7 @@ def _take_token(request: HttpRequest) -> None:
 
 def _refusal(request: HttpRequest, name: str, cluster: str | None) -> HttpResponseBase | None:
     held, token = roles_of(request.user), token_of(request)
-    if not may(held.highest, name) or (token and not tokens.covers(token, request.method or "")):
+    if not may(held.highest, name) or (token and not tokens.covers(token, request.method or "", name)):
         return errors.forbidden(request)
     if cluster is None:
         return None

@@ -16,6 +16,7 @@ class Scope(models.TextChoices):
 
     READ = "read"
     ACT = "act"  # reading, and whatever its owner's role may change
+    REPORT = "report"  # nothing but saying what one workload has saved
 
 
 class ApiToken(models.Model):
@@ -28,6 +29,7 @@ class ApiToken(models.Model):
     cluster = models.CharField(
         max_length=CLUSTER_LENGTH, blank=True, default=""
     )  # "": every one that its owner may see
+    workload = models.CharField(max_length=600, blank=True, default="")  # of scope REPORT: whose saves it may report
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)

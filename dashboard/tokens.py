@@ -18,6 +18,7 @@ from dashboard.models import ApiToken, Scope
 log = structlog.get_logger(__name__)
 
 PREFIX = "vigie_"  # so that secret scanners and people recognise one
+REPORTS = "api-v1:checkpoints"
 USED_TO = timedelta(minutes=5)
 
 
@@ -38,13 +39,21 @@ def issue(
     *,
     cluster: str = "",
     scope: Scope = Scope.READ,
+    workload: str = "",
 ) -> tuple[str, ApiToken]:
     """A new token with its secret, which is not stored and cannot be shown again. It is for one cluster, or (cluster "") for
-    every one that its owner may see."""
+    every one that its owner may see. `workload`: whose saves a token of scope REPORT may report."""
     now = now or timezone.now()
     text, end = secret(PREFIX), now + timedelta(days=days)
     token = ApiToken.objects.create(
-        user=user, name=name, digest=digest(text), created_at=now, expires_at=end, cluster=cluster, scope=scope
+        user=user,
+        name=name,
+        digest=digest(text),
+        created_at=now,
+        expires_at=end,
+        cluster=cluster,
+        scope=scope,
+        workload=workload,
     )
     log.info("a token was made", user=user.get_username(), token=token.pk, cluster=cluster or "every one", days=days)
     return text, token
@@ -80,6 +89,8 @@ def living(now: datetime | None = None) -> QuerySet[ApiToken]:
     return found.select_related("user")
 
 
-def covers(token: ApiToken, method: str) -> bool:
-    """Whether a token's scope allows a request of this HTTP method."""
+def covers(token: ApiToken, method: str, name: str) -> bool:
+    """Whether a token's scope allows a request of this HTTP method to what `access.EXPOSED` calls `name`."""
+    if token.scope == Scope.REPORT:
+        return (method, name) == ("POST", REPORTS)
     return token.scope == Scope.ACT or (token.scope == Scope.READ and method in {"GET", "HEAD", "OPTIONS"})

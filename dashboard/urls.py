@@ -10,6 +10,7 @@ from dashboard import (
     account,
     actions,
     cadence,
+    checkpoints,
     consumers,
     errors,
     gpus,
@@ -44,6 +45,20 @@ urlpatterns = [
     path("c/<path:cluster>/gpus/<path:gpu>/", gpus.gpu, name="gpu"),
     path("c/<path:cluster>/availability/", gpus.availability, name="availability"),
     path("c/<path:cluster>/cadence/", cadence.cadence, name="cadence"),
+    path("c/<path:cluster>/checkpoints/", checkpoints.checkpoints, name="checkpoints"),
+    path(
+        "c/<path:cluster>/checkpoints/<str:kind>/<str:namespace>/<str:name>/", checkpoints.checkpoint, name="checkpoint"
+    ),
+    path(
+        "c/<path:cluster>/checkpoints/<str:kind>/<str:namespace>/<str:name>/check/",
+        checkpoints.check,
+        name="checkpoint-check",
+    ),
+    path(
+        "c/<path:cluster>/checkpoints/<str:kind>/<str:namespace>/<str:name>/note/",
+        checkpoints.note,
+        name="checkpoint-note",
+    ),
     path("c/<path:cluster>/readiness/", readiness.readiness, name="readiness"),
     path(
         "c/<path:cluster>/readiness/<str:kind>/<str:namespace>/<str:name>/",

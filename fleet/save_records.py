@@ -136,6 +136,12 @@ def notes(cluster: str) -> dict[str, Record]:
     return {workload: record for workload, record in found.items() if record != Record()}
 
 
+def noted(cluster: str, workload: str) -> CheckpointRecord | None:
+    """The note that counts, with who made it and when; None: there is none, or it was taken back."""
+    row = CheckpointRecord.objects.filter(cluster=cluster, workload=workload).order_by("-noted_at", "-pk").first()
+    return None if row is None or Record(row.uri, row.format, row.interval_s) == Record() else row
+
+
 def prune(now: float) -> int:
     """Take away what is too old; how many rows. Operators' notes stay."""
     seen = CheckpointSeen.objects.filter(seen_at__lt=now - KEPT_S).delete()[0]

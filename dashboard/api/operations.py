@@ -16,7 +16,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard import access, clusters, errors
-from dashboard.api import actions, answers, cadence, gpus, readiness, reference, stream
+from dashboard.api import actions, answers, cadence, checkpoints, gpus, readiness, reference, stream
 from dashboard.api.answers import Refused, described, head, page, published
 from dashboard.api.parameters import Cluster, Part
 from fleet.domain.changes import Screen, View, waits
@@ -49,7 +49,9 @@ class Api(NinjaAPI):
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
         found = super().get_openapi_schema(**options)
-        _, schemas = msgspec.json.schema_components(answers.ANSWERS, ref_template="#/components/schemas/{name}")
+        _, schemas = msgspec.json.schema_components(
+            (*answers.ANSWERS, *checkpoints.SHAPES), ref_template="#/components/schemas/{name}"
+        )
         found["components"].setdefault("schemas", {}).update(schemas)
         return found
 
@@ -64,6 +66,7 @@ api = Api(
 )
 api.add_router("", gpus.router)
 api.add_router("", cadence.router)
+api.add_router("", checkpoints.router)
 api.add_router("", readiness.router)
 api.add_router("", actions.router)
 

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_noop as _
 
 from dashboard.panels.action_patterns import ACTION_PATTERNS
 from dashboard.panels.cadence_patterns import CADENCE
+from dashboard.panels.checkpoint_page_patterns import CHECKPOINT_PAGES
 from dashboard.panels.checkpoint_patterns import CHECKPOINT_CONCERNS
 from dashboard.panels.gpu_concern_patterns import OF_GPUS
 from dashboard.panels.gpu_patterns import GPU
@@ -331,6 +332,7 @@ MESSAGES: Patterns = {
     **PAST,
     **AVAILABILITY,
     **CADENCE,
+    **CHECKPOINT_PAGES,
     **READINESS,
     **WORKLOADS,
     **OF_ROLLOUTS,

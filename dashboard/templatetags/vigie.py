@@ -4,6 +4,7 @@ Owns nothing but the bridge between templates and `dashboard.panels.words`.
 """
 
 import functools
+import time
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -91,6 +92,12 @@ def rollout_url(context: dict[str, Any], key: str) -> str:
 def hour(context: dict[str, Any], at: float) -> str:
     """A time without markup, for where none may stand."""
     return words.clock(at, context["now"])
+
+
+@register.filter
+def plainly(value: words.Value) -> str:
+    """The text without markup, for where none may stand; times as they are now."""
+    return words.plain(value, time.time())
 
 
 @register.filter

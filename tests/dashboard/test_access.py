@@ -37,6 +37,10 @@ TABLE = {
     "gpu": (Role.VIEWER, "GET", "/c/{cluster}/gpus/GPU-01/"),
     "availability": (Role.VIEWER, "GET", "/c/{cluster}/availability/"),
     "cadence": (Role.VIEWER, "GET", "/c/{cluster}/cadence/"),
+    "checkpoints": (Role.VIEWER, "GET", "/c/{cluster}/checkpoints/"),
+    "checkpoint": (Role.VIEWER, "GET", "/c/{cluster}/checkpoints/Job/ml/llm/"),
+    "checkpoint-check": (Role.OPERATOR, "POST", "/c/{cluster}/checkpoints/Job/ml/llm/check/"),
+    "checkpoint-note": (Role.OPERATOR, "POST", "/c/{cluster}/checkpoints/Job/ml/llm/note/"),
     "readiness": (Role.VIEWER, "GET", "/c/{cluster}/readiness/"),
     "readiness-workload": (Role.VIEWER, "GET", "/c/{cluster}/readiness/Deployment/chat/llm/"),
     "rollouts": (Role.VIEWER, "GET", "/c/{cluster}/rollouts/"),
@@ -61,6 +65,8 @@ TABLE = {
     "api-v1:transitions": (Role.VIEWER, "GET", "/api/v1/transitions"),
     "api-v1:availability": (Role.VIEWER, "GET", "/api/v1/availability"),
     "api-v1:cadence": (Role.VIEWER, "GET", "/api/v1/cadence?save_cost_s=300&mtbf_s=86400"),
+    "api-v1:checkpoints": (Role.VIEWER, "GET", "/api/v1/checkpoints"),
+    "api-v1:checkpoint": (Role.VIEWER, "GET", "/api/v1/checkpoints/Job/ml/llm"),
     "api-v1:readiness": (Role.VIEWER, "GET", "/api/v1/readiness"),
     "api-v1:plans": (Role.OPERATOR, "POST", "/api/v1/plans"),
     "api-v1:plan": (Role.VIEWER, "GET", "/api/v1/plans/1"),
@@ -97,7 +103,7 @@ def url_names(resolver: URLResolver, namespace: str = "") -> list[str]:
 
 def test_every_address_and_socket_is_in_both_tables():
     existing = url_names(get_resolver()) + [socket.name for socket in urls.sockets]
-    assert sorted(existing) == sorted(TABLE)
+    assert sorted(set(existing)) == sorted(TABLE), "one of several methods has one name"
     assert dict(access.EXPOSED) == {name: least for name, (least, _, _) in TABLE.items()}
 
 

@@ -280,11 +280,13 @@ def test_the_description_names_every_operation_and_its_answers(client, writer):
         "waiting",
         "gpus",
         "gpus/{uuid}",
+        "checkpoints",
     }
     of_the_past = {"gpus/{uuid}/history", "transitions", "availability"}
     acting = {"plans", *(f"plans/{{number}}{part}" for part in ("", "/confirm", "/approve"))}
     acting |= {"actions", "audit", *(f"actions/{{number}}{part}" for part in ("", "/stop", "/events"))}
     others = (*about_a_cluster, *of_the_past, *acting, "clusters", "events", "cadence", "readiness")
+    others = (*others, "checkpoints/{kind}/{namespace}/{name}")
     assert set(described["paths"]) == {f"/api/v1/{name}" for name in others}
     schemas = described["components"]["schemas"]
     for path in (described["paths"][f"/api/v1/{name}"] for name in about_a_cluster):

@@ -10,6 +10,7 @@ import pytest
 from dashboard import access, accounts, consumers, tokens
 from dashboard.roles import Role, Roles, from_groups, group_name, parsed
 from fleet.domain.rollout_picture import RolloutRow
+from fleet.domain.save_picture import CheckpointRow
 from tests.dashboard.conftest import PASSWORD
 from tests.dashboard.handshakes import Handshake, cookie_of
 from tests.dashboard.pictures import Writer, nodes
@@ -61,8 +62,9 @@ def test_roles_in_words():
 def both(clusters, db) -> tuple[str, str]:
     """Two clusters with pictures, and an account that may look at the second one alone."""
     for name in clusters:
+        trains = {"Job/ml/llm": CheckpointRow("Job/ml/llm", "ml")}
         rolls = {"Deployment/chat/llm": RolloutRow("Deployment")}
-        Writer(name).publish(msgspec.structs.replace(nodes(2), rollouts=rolls))
+        Writer(name).publish(msgspec.structs.replace(nodes(2), checkpoints=trains, rollouts=rolls))
     accounts.add("rita", Role.VIEWER, PASSWORD, cluster=clusters[1])
     return clusters
 

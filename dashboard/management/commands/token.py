@@ -1,6 +1,7 @@
 """`manage.py token`: API tokens, made, listed and revoked by whoever can log in to the machine that Vigie runs on."""
 
 import argparse
+import re
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -10,7 +11,12 @@ from dashboard import access, accounts, tokens
 from dashboard.models import ApiToken, Scope
 
 LONGEST_DAYS = 3650
-SCOPES = {Scope.READ: "reading", Scope.ACT: "reading and acting"}
+SCOPES = {
+    Scope.READ: "reading",
+    Scope.ACT: "reading and acting",
+    Scope.REPORT: "reporting what a workload has saved",
+}
+WORKLOAD = re.compile(r"[A-Za-z]+/[^/\s]+/[^/\s]+")
 
 
 class Command(BaseCommand):
@@ -22,9 +28,15 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="command line", help="what it is for (default: %(default)s)")
         parser.add_argument("--days", type=int, default=90, help="how long it lives (default: %(default)s)")
         parser.add_argument("--cluster", default="", help="only this cluster (default: every one that USER may see)")
-        scopes = ("read", "act")
         parser.add_argument(
-            "--scope", choices=scopes, default="read", help="act: also change what USER's role may change"
+            "--workload", default="", metavar="KIND/NAMESPACE/NAME", help="for scope report: whose saves"
+        )
+        scopes = ("read", "act", "report")
+        parser.add_argument(
+            "--scope",
+            choices=scopes,
+            default="read",
+            help="act: also change what USER's role may change; report: nothing but POST /api/v1/checkpoints",
         )
         parser.add_argument("--list", action="store_true", help="list tokens, of USER or of everybody, instead")
         parser.add_argument("--revoke", type=int, metavar="ID", help="end the token with this number instead")
@@ -35,9 +47,9 @@ class Command(BaseCommand):
         elif options["list"]:
             self._list(options["user"])
         else:
-            self._issue(options["user"], options["name"], options["days"], options["cluster"], Scope(options["scope"]))
+            self._issue(options["user"], options["name"], options["days"], options["cluster"], _bound(options))
 
-    def _issue(self, name: str | None, purpose: str, days: int, cluster: str, scope: Scope) -> None:
+    def _issue(self, name: str | None, purpose: str, days: int, cluster: str, bound: tuple[Scope, str]) -> None:
         if name is None:
             raise CommandError("name the account that the token acts as: manage.py token USER")
         if not 1 <= days <= LONGEST_DAYS:
@@ -52,7 +64,8 @@ class Command(BaseCommand):
             raise CommandError(
                 f"the account {name} is disabled or has no role{where}, so a token of it could do nothing"
             )
-        text, token = tokens.issue(user, purpose, days, cluster=cluster, scope=scope)
+        scope, workload = bound
+        text, token = tokens.issue(user, purpose, days, cluster=cluster, scope=scope, workload=workload)
         self.stderr.write(
             f"Token {token.pk} of {name} ({role}), good for {SCOPES[scope]} until {token.expires_at:%Y-%m-%d}:"
         )
@@ -67,10 +80,22 @@ class Command(BaseCommand):
         found = ApiToken.objects.select_related("user").order_by("pk")
         for token in found.filter(user__username=name) if name else found:
             used = f"last used {token.last_used_at:%Y-%m-%d}" if token.last_used_at else "never used"
-            where = token.cluster or "every cluster"
+            where = " ".join(filter(None, (token.cluster or "every cluster", token.workload)))
             self.stdout.write(
                 f"{token.pk}\t{token.user.get_username()}\t{token.name}\t{_state(token)}\t{used}\t{where}"
             )
+
+
+def _bound(options: dict[str, Any]) -> tuple[Scope, str]:
+    """The scope and the workload that it is bound to. Raises CommandError."""
+    scope, workload = Scope(options["scope"]), options["workload"]
+    if scope is not Scope.REPORT:
+        if workload:
+            raise CommandError("--workload is for --scope report")
+        return scope, ""
+    if not options["cluster"] or not WORKLOAD.fullmatch(workload):
+        raise CommandError("--scope report needs --cluster and --workload Kind/namespace/name")
+    return scope, workload
 
 
 def _state(token: ApiToken) -> str:
