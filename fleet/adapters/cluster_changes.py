@@ -137,7 +137,9 @@ class KubernetesChanges(WorkloadChanges, HookRequests):
         found = _eviction(reply)
         if not any(cause.reason == "NamespaceTerminating" for cause in found.causes):
             return found
-        pod = self.read_pod(namespace, name)  # with its namespace it may be going already, which the refusal does not tell
+        pod = self.read_pod(
+            namespace, name
+        )  # with its namespace it may be going already, which the refusal does not tell
         going = pod is not None and pod.metadata.uid == uid and pod.metadata.deletion_timestamp is not None
         return replace(found, terminating=going)
 

@@ -152,7 +152,13 @@ ACTIONS: Mapping[str, ActionKind] = {
             "drain", Danger.DESTRUCTIVE, _ALL, _drain_steps, _drain_commands, empties=True, options=SAVE_FIRST[:1]
         ),
         ActionKind(
-            "maintain", Danger.DESTRUCTIVE, _ALL, _maintain_steps, _maintain_commands, empties=True, options=SAVE_FIRST[:1]
+            "maintain",
+            Danger.DESTRUCTIVE,
+            _ALL,
+            _maintain_steps,
+            _maintain_commands,
+            empties=True,
+            options=SAVE_FIRST[:1],
         ),
         *release_kinds.KINDS,
     )
