@@ -208,7 +208,9 @@ async def test_a_bomb_is_unpacked_only_as_far_as_may_be(store, one_cluster):
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"not gzip", gzip.compress(b"{}")[:-3], gzip.compress(b"{}") + gzip.compress(b"{}")]
+    "body",
+    [b"", b"not gzip", gzip.compress(b"{}")[:-3], gzip.compress(b"{}") + gzip.compress(b"{}")],
+    ids=["empty", "plain", "cut", "two"],  # bytes would bear the time of their packing, other in each worker
 )
 async def test_what_is_no_gzip_is_broken(store, one_cluster, body):
     assert (await ask(make(), body, headers=[GZIP]))[0] == 400
