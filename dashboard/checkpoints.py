@@ -149,8 +149,7 @@ def _shown(
         "hook": say(f"ckpt.hook.{row.hook or 'none'}"),
         "ranks": say("ckpt.ranks", n=row.pods),
         "cost": length(row.save_cost_s) if row.save_cost_s else None,
-        "mtbf": _mtbf(observed, held),
-        "mtbf_between": between(observed.of_group(max(1, held.gpus))),
+        **_mtbf(observed.of_group(max(1, held.gpus))),
         "noted": noted,
         "typed": notes_panel.Typed.of_note(noted),
         "formats": [each.value for each in Format],
@@ -168,6 +167,9 @@ def _interval(row: CheckpointRow) -> Any:
     return say(f"ckpt.interval.{'observed' if row.observed else 'declared'}", time=length(row.target_s))
 
 
-def _mtbf(observed: Mtbf, held: panel.Holding) -> Any:
-    planning_s = observed.of_group(max(1, held.gpus)).planning_s
-    return None if planning_s is None else length(planning_s)
+def _mtbf(observed: Mtbf) -> dict[str, Any]:
+    """Without a failure there is a bound only, and the page must not read as if it were an estimate."""
+    if observed.mean_s is not None or observed.least_s is None:
+        return {"mtbf": None if observed.mean_s is None else length(observed.mean_s), "mtbf_between": between(observed)}
+    bound = say("ckpt.at-least", time=length(observed.least_s))
+    return {"mtbf": bound, "mtbf_between": (say("ckpt.no-failure"), say("ckpt.sure"))}

@@ -170,7 +170,8 @@ def _story(name: str, found: Sequence[tuple[float, float]], spell: Callable[[flo
     most = max(values) or 1.0
     pitch = 1000 / max(len(found), LEAST_BARS)
     bars = tuple(_bar(i * pitch, at, value / most, spell(value)) for i, (at, value) in enumerate(found))
-    told = say("ckpt.plot.told", least=spell(min(values)), most=spell(max(values)), last=spell(values[-1]))
+    least, last = spell(min(values)), spell(values[-1])
+    told = last if least == spell(most) else say("ckpt.plot.told", least=least, most=spell(most), last=last)
     return Story(name, title, told, spell(max(values)), bars, round(pitch * 0.7, 1))
 
 

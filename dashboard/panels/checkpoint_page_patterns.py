@@ -50,7 +50,6 @@ CHECKPOINT_PAGES: Patterns = {
     "ckpt.outlives.durable": _("outlives the node"),
     "ckpt.outlives.object": _("object store"),
     "ckpt.outlives.reported": _("as the trainer says"),
-    "ckpt.outlives.unknown": _("nobody knows what it outlives"),
     "ckpt.lost-nothing": _("nothing"),
     "ckpt.lost-rests": _("nothing of it runs"),
     "ckpt.gpu-hours": _("{hours} GPU-hours"),
@@ -189,7 +188,7 @@ CHECKPOINT_PAGES: Patterns = {
     "ckpt.ranks": ngettext("{n} rank", "{n} ranks"),
     "ckpt.interval.declared": _("{time}"),
     "ckpt.interval.observed": _("{time}, as it usually saves; nobody declares it"),
-    "ckpt.noted": _("noted by {by} at {at}"),
+    "ckpt.sure": _("95 % sure"),
     "ckpt.plot.interval": _("From save to save"),
     "ckpt.plot.duration": _("A save took"),
     "ckpt.plot.size": _("Size"),
@@ -201,5 +200,4 @@ CHECKPOINT_PAGES: Patterns = {
     "ckpt.form.interval": _("Write a time from 1 s to 30 days like 5m, 1h30m or 90s."),
     "ckpt.form.empty": _("There is nothing to note, and nothing to take back."),
     "ckpt.files": ngettext("{n} file", "{n} files"),
-    "ckpt.search": _("saves to {place}"),
 }

@@ -176,7 +176,7 @@ def job(key: str, row: CheckpointRow, held: Holding, observed: Mtbf, now: float)
         stored_level=stored,
         stored_glyph=STORED_GLYPHS[stored],
         stored=_stored(row),
-        stored_note=say(f"ckpt.outlives.{row.durability}"),
+        stored_note="" if row.durability == "unknown" else say(f"ckpt.outlives.{row.durability}"),
         lost=lost_words(told),
         lost_note=lost_note(told),
         lost_level=_lost_level(row, told),
