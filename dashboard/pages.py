@@ -89,6 +89,7 @@ def page(
             "node_url": reverse("node", args=[cluster, PLACEHOLDER]) if cluster else "",
             "gpu_url": reverse("gpu", args=[cluster, PLACEHOLDER]) if cluster else "",
             "rollout_url": f"{reverse('rollouts', args=[cluster])}{PLACEHOLDER}/" if cluster else "",
+            "training_url": f"{reverse('checkpoints', args=[cluster])}{PLACEHOLDER}/" if cluster else "",
             "page_urls": {name: reverse(name, args=[cluster]) for name in ("waiting", "workloads")} if cluster else {},
             "do_urls": _do_urls(cluster) if _acts(role, cluster) else {},
             "sign_in_url": reverse("sign-in"),

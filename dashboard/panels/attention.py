@@ -24,7 +24,6 @@ PAGES = {
     "pods-waiting": "waiting",
     "workload-short": "workloads",
     "workload-starting": "workloads",
-    **dict.fromkeys(OF_CHECKPOINTS, "workloads"),
 }
 
 OF_ROLLOUTS = frozenset({Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING})
@@ -45,6 +44,7 @@ class Entry:
     action: Text = ""
     page: str = ""  # where the action leads when no node is named: the name of an address
     rollout: str = ""  # the workload whose rollout it leads to, before any page
+    training: str = ""  # the workload whose checkpoints it leads to, before any page
     does: str = ""  # the kind of action that comes next, for whoever may: asked for instead of opening the node
 
 
@@ -63,7 +63,8 @@ def urgency(row: AttentionRow) -> tuple[int, float, Any]:
 def entry(key: str, row: AttentionRow) -> Entry:
     facts, page = dict(row.facts), PAGES.get(row.kind, "")
     rollout = row.subject if row.kind in OF_ROLLOUTS and row.subject.split("/")[0] in ROLLED else ""
-    leads = row.node or _name(rollout)
+    training = row.subject if row.kind in OF_CHECKPOINTS else ""
+    leads = row.node or _name(rollout or training)
     return Entry(
         key=key,
         level=row.level,
@@ -75,6 +76,7 @@ def entry(key: str, row: AttentionRow) -> Entry:
         action=say("attention.open", node=leads) if leads else say(f"attention.open-{page}") if page else "",
         page=page,
         rollout=rollout,
+        training=training,
         does=DOES.get(_text(facts, "action"), "") if row.node and "action" in facts else "",
     )
 

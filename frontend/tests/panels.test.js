@@ -59,6 +59,7 @@ function fleetSaid({ tables, trouble, outages }, told) {
     ])),
     attention: attention.entries(tables.attention, trouble).map((e) => [
       e.key, e.level, e.glyph, told(e.title), told(e.evidence), e.since, e.node, told(e.action), e.page, e.rollout,
+      e.training,
     ]),
     outages: Object.fromEntries(Object.entries(outages).map(([name, lost]) => [
       name, attention.entries({}, lost).map((e) => [e.key, told(e.title), told(e.evidence), e.since]),

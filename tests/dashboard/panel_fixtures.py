@@ -304,6 +304,7 @@ def fleet_said(snapshot: Snapshot) -> dict[str, Any]:
                 told(e.action),
                 e.page,
                 e.rollout,
+                e.training,
             ]
             for e in attention.entries(snapshot.attention, TROUBLE)
         ],

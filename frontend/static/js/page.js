@@ -44,6 +44,7 @@ import { Words } from "./words.js";
  *   nodeUrl: (name: string) => string,
  *   gpuUrl: (key: string) => string,
  *   rolloutUrl: (key: string) => string,
+ *   trainingUrl: (key: string) => string,
  *   broadcast: (state: Freshness, at: number) => void,
  * }} Context
  *
@@ -130,6 +131,7 @@ function live(page) {
     nodeUrl: (name) => page.node_url.replace(page.placeholder, encodeURIComponent(name)),
     gpuUrl: (key) => page.gpu_url.replace(page.placeholder, encodeURIComponent(key)),
     rolloutUrl: (key) => page.rollout_url.replace(page.placeholder, key.split("/").map(encodeURIComponent).join("/")),
+    trainingUrl: (key) => page.training_url.replace(page.placeholder, key.split("/").map(encodeURIComponent).join("/")),
     broadcast: (state, at) => ears.forEach((ear) => ear.freshness?.(state, at)),
   };
   for (const [hook, behaviour] of Object.entries(BEHAVIOURS)) {

@@ -66,7 +66,7 @@
  * What the server tells the scripts of a page.
  * @typedef {{screen: string, node?: string, workload?: string}} View
  * @typedef {{cluster: string, view: View | null, lang: string, words: Record<string, string | string[]>, node_url: string,
- *   gpu_url: string, rollout_url: string,
+ *   gpu_url: string, rollout_url: string, training_url: string,
  *   page_urls: Record<string, string>, do_urls: Record<string, string>,
  *   sign_in_url: string, placeholder: string, at: number | null, loss: string, socket: string, now: number}} Page
  */

@@ -120,8 +120,9 @@ export function attention(root, context) {
   }
 
   /** @param {Entry} entry */
-  function where({ node, rollout, page }) {
+  function where({ node, rollout, training, page }) {
     if (node) return context.nodeUrl(node);
+    if (training) return context.trainingUrl(training);
     return rollout ? context.rolloutUrl(rollout) : context.page.page_urls[page] ?? "";
   }
 

@@ -11,18 +11,20 @@ import { natural } from "./order.js";
 /** @typedef {import("../words.js").Value} Value */
 /** @typedef {Record<string, string | number | null>} Facts */
 /** @typedef {{key: string, level: string, glyph: string, title: Text, evidence: Text, since: number | null, node: string,
- *   action: Text, page: string, rollout: string, does: string}} Entry  rollout: the workload whose rollout it leads to; page: where
- *   the action leads when neither is named; does: the kind of action
+ *   action: Text, page: string, rollout: string, training: string, does: string}} Entry  rollout, training: the workload whose
+ *   rollout or checkpoints it leads to; page: where the action leads when none is named; does: the kind of action
  *   that comes next, for whoever may */
 
 /** @type {Record<string, string>} */
 const DOES = { "drain-and-reset": "drain", "contact-support": "drain", "reset-bus": "maintain", "reboot-node": "maintain" };
 /** @type {Record<string, string>} */
 const PAGES = {
-  "pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads", "checkpoint-none": "workloads",
-  "checkpoint-critical": "workloads", "checkpoint-corrupt": "workloads", "checkpoint-stale": "workloads",
-  "checkpoint-unreadable": "workloads", "checkpoint-skew": "workloads", "checkpoint-not-granted": "workloads",
+  "pods-waiting": "waiting", "workload-short": "workloads", "workload-starting": "workloads",
 };
+const OF_CHECKPOINTS = new Set([
+  "checkpoint-none", "checkpoint-critical", "checkpoint-corrupt", "checkpoint-stale", "checkpoint-unreadable", "checkpoint-skew",
+  "checkpoint-not-granted",
+]);
 const OF_ROLLOUTS = new Set(["workload-short", "workload-starting"]), ROLLED = new Set(["Deployment", "StatefulSet", "DaemonSet"]);
 const TROUBLES = new Set(["denied", "gone", "changed", "outside", "too-many", "silent", "failed"]);
 
@@ -57,7 +59,8 @@ export function entry(key, row) {
   /** @type {Facts} */
   const facts = Object.fromEntries(row.facts), page = PAGES[row.kind] ?? "";
   const rollout = OF_ROLLOUTS.has(row.kind) && ROLLED.has(row.subject.split("/")[0] ?? "") ? row.subject : "";
-  const leads = row.node || rollout.slice(rollout.lastIndexOf("/") + 1);
+  const training = OF_CHECKPOINTS.has(row.kind) ? row.subject : "", workload = rollout || training;
+  const leads = row.node || workload.slice(workload.lastIndexOf("/") + 1);
   return {
     key,
     level: row.level,
@@ -69,6 +72,7 @@ export function entry(key, row) {
     action: leads ? say("attention.open", { node: leads }) : page && say(`attention.open-${page}`),
     page,
     rollout,
+    training,
     does: (row.node && DOES[String(facts["action"] ?? "")]) || "",
   };
 }
@@ -297,7 +301,7 @@ function stream(kind, reason, since) {
  * @returns {Entry}
  */
 function lost(what, title, evidence, since) {
-  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "", page: "", rollout: "", does: "" };
+  return { key: `stream:${what}`, level: "warn", glyph: "s-warn", title, evidence, since, node: "", action: "", page: "", rollout: "", training: "", does: "" };
 }
 
 /**
