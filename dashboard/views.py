@@ -23,6 +23,7 @@ from dashboard.panels import fleet as fleet_panel
 from dashboard.panels import gpus as gpus_panel
 from dashboard.panels import help as help_panel
 from dashboard.panels import help_actions as help_actions_panel
+from dashboard.panels import help_checkpoints as help_checkpoints_panel
 from dashboard.panels import help_gpus as help_gpus_panel
 from dashboard.panels import help_readiness as help_readiness_panel
 from dashboard.panels import help_rollouts as help_rollouts_panel
@@ -275,6 +276,7 @@ def help_page(request: HttpRequest) -> HttpResponse:
             "sections": (
                 *help_panel.sections(),
                 *help_actions_panel.sections(),
+                *help_checkpoints_panel.sections(),
                 *help_gpus_panel.sections(),
                 *help_readiness_panel.sections(),
                 *help_rollouts_panel.sections(),

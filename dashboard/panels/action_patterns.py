@@ -341,10 +341,6 @@ HELP_NOTES: Patterns = {
     "help.means.note.role": _("training or serving, where neither its kind nor a Service tells"),
     "help.note.checkpoint": _("Where it saves"),
     "help.means.note.checkpoint": _("a pod that names this trains"),
-    "help.note.hook": _("How it is asked to save"),
-    "help.means.note.hook": _(
-        "http:8080/save is a POST to the pod; signal:USR1:container (USR2, TERM, HUP) needs a policy that names the namespace"
-    ),
     "help.note.in-flight": _("Requests in flight"),
     "help.means.note.in-flight": _("port/path#metric of the pod; vLLM, TGI and Triton are known without it"),
     "help.note.scratch": _("Scratch"),

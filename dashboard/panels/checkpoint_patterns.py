@@ -72,3 +72,51 @@ CHECKPOINT_CONCERNS: Patterns = {
     ),
     "help.concern.checkpoint-not-granted": _("A workload saves where the policy does not let Vigie look."),
 }
+
+HELP_CHECKPOINTS: Patterns = {
+    "help.ckpt.uri": _("Where it saves"),
+    "help.means.ckpt.uri": _(
+        "a path in the container, s3://bucket/prefix or pvc://namespace/claim/path; else the command "
+        "line tells (--output_dir, --save …), the environment (CKPT_DIR, OUTPUT_DIR …), or a note on its "
+        "page here"
+    ),
+    "help.ckpt.interval": _("How often it means to save"),
+    "help.means.ckpt.interval": _(
+        "a time from 1s to 30d, like 30m or 1h30m; without it, what its last saves were apart"
+    ),
+    "help.ckpt.format": _("Format"),
+    "help.means.ckpt.format": _("for people: Vigie recognises formats by their files"),
+    "help.ckpt.hook": _("How it is asked to save"),
+    "help.means.ckpt.hook": _(
+        "http:8080/save is a POST to the pod; signal:USR1:container (USR2, TERM, HUP) needs a policy "
+        "that names the namespace"
+    ),
+    "help.ckpt.read": _("What Vigie reads"),
+    "help.means.ckpt.read": _(
+        "lists and parts of files, every 30 s, in stores that are granted to the workload’s namespace. "
+        "It unpickles nothing, follows no link out, writes nothing, and never looks into a pod or a node"
+    ),
+    "help.ckpt.store": _("Who grants a store"),
+    "help.means.ckpt.store": _(
+        "the policy, for one namespace: a claim and where it is mounted for Vigie, or a bucket, its "
+        "endpoint and the name of its key. Anything else is not granted, and never tried"
+    ),
+    "help.ckpt.report": _("A trainer’s own report"),
+    "help.means.ckpt.report": _(
+        "for what Vigie may not read: committed_at, step, size_bytes, duration_s, uri, with a token of "
+        "manage.py token USER --scope report, bound to one workload. It is shown as reported, and counts "
+        "less than any store"
+    ),
+    "help.ckpt.complete": _("complete"),
+    "help.means.ckpt.complete": _("all its files are there and agree with each other, and what marks its end exists"),
+    "help.ckpt.stale": _("overdue"),
+    "help.means.ckpt.stale": _(
+        "older than an interval, a save and some slack: a tenth of the interval, at least a minute"
+    ),
+    "help.ckpt.critical": _("has stopped saving"),
+    "help.means.ckpt.critical": _("older than two intervals and a save"),
+    "help.ckpt.lost": _("Lost if restarted now"),
+    "help.means.ckpt.lost": _(
+        "the time since its newest complete save began, on all GPUs of the job; unknown where nobody can tell, never 0"
+    ),
+}

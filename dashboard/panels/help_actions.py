@@ -11,12 +11,10 @@ from fleet.domain.actions import CORDON_REASON, CORDONED, CORDONED_AT, REBOOT
 from fleet.domain.facts import CHECKPOINT, IN_FLIGHT, SCRATCH, TRAINS
 from fleet.domain.guards import GUARDS
 from fleet.domain.losses import DO_NOT_DISRUPT
-from fleet.domain.training import HOOK
 
 READ = {
     "role": (TRAINS,),
     "checkpoint": (CHECKPOINT,),
-    "hook": (HOOK,),
     "in-flight": (IN_FLIGHT,),
     "scratch": (SCRATCH,),
     "undisturbed": tuple(f"{name}={value}" for name, value in DO_NOT_DISRUPT.items()),

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop as _
 from dashboard.panels.action_patterns import ACTION_PATTERNS
 from dashboard.panels.cadence_patterns import CADENCE
 from dashboard.panels.checkpoint_page_patterns import CHECKPOINT_PAGES
-from dashboard.panels.checkpoint_patterns import CHECKPOINT_CONCERNS
+from dashboard.panels.checkpoint_patterns import CHECKPOINT_CONCERNS, HELP_CHECKPOINTS
 from dashboard.panels.gpu_concern_patterns import OF_GPUS
 from dashboard.panels.gpu_patterns import GPU
 from dashboard.panels.guard_patterns import GUARDS
@@ -344,6 +344,7 @@ MESSAGES: Patterns = {
     **ATTENTION,
     **OF_GPUS,
     **CHECKPOINT_CONCERNS,
+    **HELP_CHECKPOINTS,
     **FRESHNESS,
     **GUARDS,
     **ACTION_PATTERNS,
