@@ -1,14 +1,16 @@
 """`manage.py cadence`: the answer as text and as JSON, and one line for what is not understood."""
 
 import json
+import time
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from fleet import save_records
+from fleet import history, save_records
 from fleet.domain.checkpoints import Checkpoint, Format, State
+from fleet.domain.verdicts import Transition
 
 LESSON = (
     "--save-cost",
@@ -97,3 +99,52 @@ def test_a_workload_that_was_seen_to_save_says_what_a_save_costs():
     for arguments, error in ((asked[:2], "--cluster is needed"), (("--workload", "x", *asked[2:]), "nobody has seen")):
         with pytest.raises(CommandError, match=error):
             command(*arguments, "--mtbf", "24h")
+
+
+def lived(cluster: str, failures: int) -> None:
+    """A GPU that was up for 300 hours until now, but for so many resets of a minute."""
+    began = time.time() - 300 * 3_600
+    told = [Transition(gpu="GPU-a", node="n", at=began, from_state="", to_state="ok")]
+    for i in range(failures):
+        at = began + (i + 1) * 36_000
+        told.append(Transition(gpu="GPU-a", node="n", at=at, from_state="ok", to_state="lost", reason="xid-79"))
+        told.append(Transition(gpu="GPU-a", node="n", at=at + 60, from_state="lost", to_state="ok", closes="reset"))
+    history.record(cluster, told, {})
+
+
+@pytest.mark.django_db
+def test_failures_that_were_seen_come_with_how_sure_they_are():
+    lived("lab", failures=3)
+    asked = ("--save-cost", "3m", "--gpus", "4", "--cluster", "lab")
+    found = json.loads(command(*asked, "--json"))
+    observed = found["observed"]
+    assert (found["gpus"], observed["failures"]) == (4, 3)
+    assert found["mtbf_s"] == observed["mean_s"] == pytest.approx(25 * 3_600, rel=0.01)
+    assert observed["least_s"] < observed["mean_s"] < observed["most_s"]
+    told = command(*asked)
+    assert " from 3 failures in " in told
+    assert " of GPU time; 95 % sure: " in told
+
+
+@pytest.mark.django_db
+def test_without_a_failure_it_is_the_bound_of_the_rule_of_three():
+    lived("lab", failures=0)
+    asked = ("--save-cost", "3m", "--gpus", "1", "--cluster", "lab")
+    found = json.loads(command(*asked, "--json"))
+    assert found["observed"]["mean_s"] is None
+    assert found["mtbf_s"] == found["observed"]["least_s"] == pytest.approx(100 * 3_600, rel=0.01)
+    told = command(*asked)
+    assert "No failure in " in told
+    assert " or more, 95 % sure (rule of three)" in told
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--gpus", "1", "--mtbf", "1h", "--cluster", "lab"), "--gpus is instead of --mtbf"),
+    (("--gpus", "0", "--cluster", "lab"), "--gpus must be between"),
+    (("--gpus", "1", "--cluster", "nobody"), "--mtbf is needed: the ledger knows no time"),
+])  # fmt: skip
+def test_what_the_ledger_cannot_say_is_one_line(arguments, said):
+    with pytest.raises(CommandError, match=said) as caught:
+        command("--save-cost", "5m", *arguments)
+    assert caught.value.returncode == 2
