@@ -13,7 +13,7 @@ from django.test import Client
 
 from dashboard import pages, sessions, tokens, wall
 from fleet import live
-from fleet.domain.picture import EMPTY, FleetRow
+from fleet.domain.picture import EMPTY, AttentionRow, FleetRow
 from tests.browser import demo, demo_gpus, demo_rollouts
 from tests.dashboard.pictures import Writer
 
@@ -176,6 +176,15 @@ def test_what_concerns_no_node_leads_to_its_page(get):
         link = re.search(r'<a class="btn" href="([^"]+)">', entry.split("</li>")[0])
         assert link
         assert link[1].endswith(f"/{page}/")
+
+
+def test_what_concerns_checkpoints_leads_to_those_of_the_workload(get, shown):
+    row = AttentionRow("checkpoint-stale", "warn", 6, "Job/ml/llm", facts=(("step", 7), ("at", 1.0), ("target", "5m")))
+    shown.publish(
+        msgspec.structs.replace(EMPTY, fleet={"fleet": FleetRow()}, attention={"checkpoint-stale:Job/ml/llm": row})
+    )
+    html = get().content.decode()
+    assert '/checkpoints/Job/ml/llm/">Open llm</a>' in html
 
 
 def test_an_empty_cluster_is_a_page_too(get, shown):
