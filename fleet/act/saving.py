@@ -15,13 +15,14 @@ from fleet.act import VIGIE, plan_of, tell
 from fleet.act.steps import GONE, Done, Failed, Outcome, Wait, Work, frozen
 from fleet.domain import first_saves, last_saves, training
 from fleet.domain.capacity import finished
+from fleet.domain.facts import CLOCKS_S
 from fleet.domain.freshness import Freshness
 from fleet.domain.plans import Save
 from fleet.domain.specs import FullPod
 from fleet.ports import OWN, PortError
 
 LOOK_S = 2.0
-THROTTLED = 429
+THROTTLED, CONFLICT = 429, 409
 # It saves already, says the pod, which is a save as well; or somebody between us and it gave up, and it may have heard.
 MAY_HAVE_HEARD = frozenset({408, 409, 502, 504})
 # A connection that was never made: nothing has been asked for.
@@ -46,6 +47,7 @@ class Mark(Struct, frozen=True):
     uri: str = ""
     heard_at: float | None = None  # of a report: when it came, by our clock
     state_at: float | None = None  # what it holds may be as old as that
+    shelf: str = ""  # the directory that it is in
 
 
 def save(work: Work) -> Outcome:
@@ -121,10 +123,10 @@ def _ask(work: Work, one: Save) -> Failed | None:
     pod = work.site.changer.read_pod(one.namespace, one.pod)
     if pod is None or pod.metadata.uid != one.uid or first_saves.text(pod) != one.hook:
         return Failed("save-changed", {"workload": one.workload, "pod": f"{one.namespace}/{one.pod}"})
-    if finished(pod):
+    if finished(pod) and {*one.pods} <= {one.uid}:  # others of its job may go on
         _write(work, one.workload, state=State.FINISHED)
         return None
-    hook = training.hook_of(pod)
+    hook = None if finished(pod) else training.hook_of(pod)
     if hook is None or (hook.signal is not None and one.namespace not in work.site.policy.checkpoints.exec):
         return Failed("save-changed", {"workload": one.workload, "pod": pod.key})
     seen = work.site.look(one.training, work.now())
@@ -137,6 +139,9 @@ def _ask(work: Work, one: Save) -> Failed | None:
         "hook": one.hook,
         "before_step": before and before.step,
         "before_at": before and before.at,
+        "before_read": seen.read,
+        "before_shelf": seen.shelf,
+        "going_on": seen.in_flight and {"path": seen.in_flight.path, "step": seen.in_flight.step},
     }
     _write(work, one.workload, entry="asked-to-save", state=State.ASKED, asked_at=work.now(), **fields)
     return _request(work, one, hook, pod)
@@ -160,6 +165,8 @@ def _unanswered(work: Work, one: Save, error: PortError) -> Failed | None:
         _write(work, one.workload, state=State.TODO, message=str(error)[:300])
         return None
     if not _said_no(error):
+        if error.status == CONFLICT:
+            _write(work, one.workload, going_on=None)  # that is the one that it will have made
         return None
     _write(work, one.workload, entry="refused-to-save", state=State.REFUSED, message=str(error)[:300])
     return _in_vain(work, (one,))
@@ -174,12 +181,18 @@ def _said_no(error: PortError) -> bool:
 
 
 def _see(work: Work, one: Save, told: Mapping[str, Any]) -> None:
-    """Whether a complete checkpoint is there that was not when it was asked for."""
+    """Whether a complete checkpoint is there that was not when it was asked for. A save that went on already holds an older
+    state: once it is complete, another one is waited for."""
     seen = work.site.look(one.training, work.now())
     found = _mark(work, one, seen)
-    if found is not None and _newer(found, told):
-        told = {"saved_step": found.step, "saved_at": found.at, "state_at": found.state_at, "uri": found.uri}
-        _write(work, one.workload, state=State.SAVED, **told)
+    if found is None or not _newer(found, told):
+        return
+    if _went_on(found, told.get("going_on")):
+        before: dict[str, Any] = {"before_step": found.step, "before_at": found.at, "before_shelf": found.shelf}
+        _write(work, one.workload, **before, going_on=None)
+        return
+    told = {"saved_step": found.step, "saved_at": found.at, "state_at": found.state_at, "uri": found.uri}
+    _write(work, one.workload, state=State.SAVED, **told)
 
 
 def _readable(work: Work, one: Save, seen: Freshness) -> bool:
@@ -195,7 +208,7 @@ def _mark(work: Work, one: Save, seen: Freshness) -> Mark | None:
     """A store that was read counts; a report only where none can be, and policy trusts it."""
     if seen.read:
         best = last_saves.newest(seen)
-        return Mark(best.at, best.step, best.uri, state_at=best.lost_since_at) if best else None
+        return Mark(best.at, best.step, best.uri, None, best.lost_since_at, seen.shelf) if best else None
     if _trusted(work, one) and seen.report is not None:
         said = seen.report
         return Mark(said.at, said.step, said.uri, said.received_at, said.lost_since_at)
@@ -203,11 +216,25 @@ def _mark(work: Work, one: Save, seen: Freshness) -> Mark | None:
 
 
 def _newer(found: Mark, told: Mapping[str, Any]) -> bool:
-    """Of a higher step, or committed later, than the newest one when it was asked for; both were dated by the same clock."""
+    """Committed later than the newest one when it was asked for, both dated by the same clock, and of no lower step: an old one
+    under another name is no save. Nor is what another directory holds, where others may save."""
     if found.heard_at is not None and found.heard_at < told["asked_at"]:
         return False  # said before it was asked, and heard of only now
+    if told.get("before_read", found.heard_at is None) != (found.heard_at is None):
+        return found.at > float(told["asked_at"]) + CLOCKS_S  # what there was then, nobody could see
     step, at = told.get("before_step"), told.get("before_at")
     if at is None:
         return True
-    higher = found.step is not None and step is not None and found.step > step
-    return higher or found.at > float(at)
+    if told.get("before_shelf", found.shelf) != found.shelf:
+        return False
+    lower = found.step is not None and step is not None and found.step < step
+    return not lower and found.at > float(at)
+
+
+def _went_on(found: Mark, save: Mapping[str, Any] | None) -> bool:
+    """Whether this is the save that went on when it was asked for another."""
+    if save is None:
+        return False
+    if save["step"] is not None and found.step is not None:
+        return bool(save["step"] == found.step)
+    return bool(found.uri.rpartition("/")[2] == save["path"].rpartition("/")[2])

@@ -60,20 +60,28 @@ def saves(facts: Facts, ending: Iterable[FullPod]) -> tuple[Save, ...]:
     pods = [pod for pod in ending if trains(facts, pod) and not finished(pod)]
     found: list[Save] = []
     for pod in pods:
-        covered = any(pod.metadata.uid in save.pods for save in found)
+        covered = any(pod.metadata.uid in save.pods or workload(facts, pod) == save.workload for save in found)
         if not covered and obstacle(facts, pod) is None:
             found.append(_save(facts, pod, pods))
     return tuple(found)
 
 
 def _save(facts: Facts, pod: FullPod, ending: Iterable[FullPod]) -> Save:
-    """Asked is the first rank, wherever it runs, if it declares the same hook."""
+    """Asked is the first rank, wherever it runs, if it declares the same hook. It covers the ranks that save where it is looked:
+    one that saves elsewhere may save by itself, and its checkpoint would not be seen."""
     key = workload(facts, pod)
     others = {one.metadata.uid: one for one in (*facts.of_owner.get(key, ()), *gang(facts, pod)) if not finished(one)}
     together = {**others, pod.metadata.uid: pod}
     first = min((one for one in together.values() if text(one) == text(pod)), key=_rank).metadata
-    mine = tuple(one.metadata.uid for one in ending if one.metadata.uid in together)
-    return Save(key, first.namespace, first.name, first.uid, text(pod), facts.trainings[pod.metadata.uid], mine)
+    where = facts.trainings[pod.metadata.uid]
+    mine = tuple(
+        uid for uid in (one.metadata.uid for one in ending) if uid in together and _at(facts, uid) == where.uri
+    )
+    return Save(key, first.namespace, first.name, first.uid, text(pod), where, mine)
+
+
+def _at(facts: Facts, uid: str) -> str | None:
+    return facts.trainings[uid].uri if uid in facts.trainings else None
 
 
 def _rank(pod: FullPod) -> tuple[tuple[int, int | str], ...]:

@@ -211,7 +211,7 @@ def _trusted(draft: Draft, pod: FullPod) -> bool:
 
 
 def _since(draft: Draft, pod: FullPod, newest: Saved, evidence: Facts) -> Iterator[Check]:
-    age_s = draft.facts.now - newest.at
+    age_s = draft.facts.now - newest.lost_since_at
     evidence = (*evidence, ("age_s", age_s))
     if newest.reported and not _trusted(draft, pod):
         yield _block("checkpoint", "reported", pod, evidence, remedy="grant-store", waivable_by=APPROVER)

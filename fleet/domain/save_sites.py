@@ -15,6 +15,7 @@ from msgspec import Struct
 from fleet.domain.specs import Claim, FullContainer, FullPod, FullVolume, Mount, Storage
 
 MOST_WORDS: Final = 2_000  # of a command line
+LONGEST_PLACE: Final = 1_000
 OBJECTS: Final = frozenset({"s3", "gs", "gcs", "az", "abfs", "abfss", "wasbs", "oss", "cos", "hf"})
 
 
@@ -50,6 +51,8 @@ class Volumes(Struct, frozen=True):
 def site(pod: FullPod, place: str, volumes: Volumes) -> Site:
     """What is behind an address or a path in the pod's containers; the container that mounts something there counts."""
     scheme, _, rest = place.partition("://")
+    if len(place) > LONGEST_PLACE:
+        return Site()
     if place.startswith("/"):
         return _site_of_path(pod, place, volumes)
     if scheme == "file" and rest.startswith("/"):
@@ -117,7 +120,12 @@ def _of_one_node(storage: Storage) -> bool:
         return True
     required = storage.spec.node_affinity.required if storage.spec.node_affinity else None
     terms = required.node_selector_terms if required else ()
-    return any(each.key == "kubernetes.io/hostname" for term in terms for each in term.match_expressions)
+    return any(_names_nodes(each.key) for term in terms for each in term.match_expressions)
+
+
+def _names_nodes(label: str) -> bool:
+    """Whether each node has a value of its own: kubernetes.io/hostname, topology.topolvm.io/node, openebs.io/nodename …"""
+    return label.rpartition("/")[2] in {"hostname", "node", "nodename", "node-name", "node-id"}
 
 
 # What command lines and environments say
@@ -169,7 +177,11 @@ def _is_save(name: str) -> bool:
 def _place(value: str, container: FullContainer) -> str:
     """A value that can only be a location: --save-interval 500 names none."""
     text = expanded(value.strip(), container)
-    if text is None or len(text) > 1_000 or not (text.startswith("/") or re.match(r"[a-z][a-z0-9]*://\S", text)):
+    if (
+        text is None
+        or len(text) > LONGEST_PLACE
+        or not (text.startswith("/") or re.match(r"[a-z][a-z0-9]*://\S", text))
+    ):
         return ""
     return text
 

@@ -176,7 +176,7 @@ def training(
 
 def _place(pod: FullPod, record: Record) -> tuple[str, Source]:
     if said := pod.metadata.annotations.get(URI, "").strip():
-        return said, Source.ANNOTATION
+        return said[: save_sites.LONGEST_PLACE + 1], Source.ANNOTATION
     # The containers that hold GPUs train; others beside them may say where they put something else.
     containers = sorted(pod.spec.containers, key=lambda each: not _holds_gpus(each))
     for source, found in ((Source.ARGUMENT, save_sites.of_arguments), (Source.ENVIRONMENT, save_sites.of_environment)):
@@ -198,7 +198,7 @@ def _interval(said: str) -> float | None:
     return found if found is not None and LEAST_INTERVAL_S <= found <= LONGEST_INTERVAL_S else None
 
 
-_HTTP: Final = re.compile(r"http:(\d{1,5})(/[!-~]*)")
+_HTTP: Final = re.compile(r"http:(\d{1,5})(/[!-~]{0,999})")
 _SIGNAL: Final = re.compile(rf"signal:({'|'.join(Signal)}):([a-z0-9](?:[a-z0-9-]{{0,61}}[a-z0-9])?)")
 
 

@@ -118,3 +118,19 @@ def test_what_is_asked_is_part_of_what_somebody_confirms() -> None:
     one, other = (actions.plan(facts(rank(1, hook=f"http:{port}/save")), "") for port in (8080, 8081))
     assert one.digest != other.digest
     assert one.kubectl[1] == "kubectl create --raw /api/v1/namespaces/lab/pods/llm-1:8080/proxy/save -f /dev/null"
+
+
+def test_a_rank_that_saves_elsewhere_is_not_saved_with_the_first() -> None:
+    """Each pod of a StatefulSet may have a claim of its own, and a run of its own on it."""
+    base = facts(rank(1), rank(2))
+    places = {uid: replace(one, uri=f"pvc://lab/ckpt-{uid}") for uid, one in base.trainings.items()}
+    found = replace(base, trainings=places)
+    (save,) = actions.plan(found, "").saves
+    assert len(save.pods) == 1
+    assert about(found) == {(Outcome.PASS, "saved-first", ""), (Outcome.BLOCK, "age", "save-first")}
+
+
+def test_the_guard_counts_what_would_be_done_again() -> None:
+    """A long save holds the state of its beginning."""
+    slow = Saved(NOW - 3000, 4_000, durable=True, state_at=NOW - 4000)
+    assert about(facts(rank(1), saved=slow, save_first=False)) == {(Outcome.BLOCK, "age", "save-first")}

@@ -33,6 +33,14 @@ ONE_NODE = {
         ]
     }
 }
+# What drivers of local disks write in its place.
+ONE_NODE_OF_A_DRIVER = {
+    "required": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "topology.topolvm.io/node", "operator": "In", "values": ["node-1"]}]}
+        ]
+    }
+}
 VOLUMES = Volumes(
     {
         f"ml/{each.metadata.name}": each
@@ -41,6 +49,7 @@ VOLUMES = Volumes(
             claim("block", ("ReadWriteOnce",)),
             claim("disk"),
             claim("pinned"),
+            claim("lvm"),
             claim("new", (), "x"),
         )
     },
@@ -51,6 +60,7 @@ VOLUMES = Volumes(
             storage("pv-block"),
             storage("pv-disk", local={"path": "/mnt/nvme"}),
             storage("pv-pinned", nodeAffinity=ONE_NODE),
+            storage("pv-lvm", nodeAffinity=ONE_NODE_OF_A_DRIVER),
         )
     },
 )
@@ -59,6 +69,7 @@ MOUNTED = {
     "block": {"persistentVolumeClaim": {"claimName": "block"}},
     "disk": {"persistentVolumeClaim": {"claimName": "disk"}},
     "pinned": {"persistentVolumeClaim": {"claimName": "pinned"}},
+    "lvm": {"persistentVolumeClaim": {"claimName": "lvm"}},
     "new": {"persistentVolumeClaim": {"claimName": "new"}},
     "foreign": {"persistentVolumeClaim": {"claimName": "unseen"}},
     "scratch": {"emptyDir": {}},
@@ -103,6 +114,7 @@ def declared(uri: str, **more: Any) -> Training:
         ("/block/run", "pvc://ml/block/run", Durability.DURABLE),
         ("/disk/run", "pvc://ml/disk/run", Durability.NODE),
         ("/pinned/run", "pvc://ml/pinned/run", Durability.NODE),
+        ("/lvm/run", "pvc://ml/lvm/run", Durability.NODE),
         ("/new/run", "pvc://ml/new/run", Durability.UNKNOWN),
         ("/foreign/run", "pvc://ml/unseen/run", Durability.UNKNOWN),
         ("/scratch/run", "pod://scratch/run", Durability.POD),
@@ -120,6 +132,7 @@ def declared(uri: str, **more: Any) -> Training:
         ("s3://", "", Durability.UNKNOWN),
         ("run-1", "", Durability.UNKNOWN),
         ("ftp://host/run", "", Durability.UNKNOWN),
+        ("/nfs/" + "x" * 200_000, "", Durability.UNKNOWN),
     ],
 )
 def test_where_an_annotation_leads(said: str, uri: str, durability: Durability) -> None:
@@ -230,6 +243,7 @@ def test_an_interval_that_makes_no_sense_counts_as_not_there(said: str) -> None:
         ("http:8080/save#x", None),
         ("http://host:8080/save", None),
         ("http:8080/sa ve", None),
+        ("http:8080/" + "x" * 200_000, None),
     ],
 )
 def test_a_hook_leads_nowhere_but_to_its_pod(said: str, hook: Hook | None) -> None:

@@ -1,5 +1,6 @@
 """Saving first: what a plan promises from real files, and that nobody has to go without the checkpoint that was asked for."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fleet.domain.plans import ActionState, Outcome, StepKind, StepState
 from fleet.domain.policies import Deadlines, Limits, Policy
 from fleet.models import Action, AuditEntry
 from fleet.ports import OWN, PortError
+from tests.domain import checkpoint_makers
 from tests.fleet import pictures
 from tests.fleet.shelves import OneStore
 from tests.fleet.small_cluster import Killed, SmallCluster
@@ -329,3 +331,65 @@ def test_a_stop_while_it_is_awaited_evicts_nobody(site):
     act.stop(action, OLGA, site.now)
     assert ended(site, action).state == ActionState.STOPPED
     assert site.changer.accepted == []
+
+
+# --- What is no save ------------------------------------------------------------------------------------------------------------
+def awaited(site: Site) -> Action:
+    """It has been asked, and saves nothing by itself."""
+    site.changer.save_s = -1.0
+    action = confirmed(site)
+    for _ in range(2):
+        one_pass(site, action)
+    assert len(site.changer.asked) == 1
+    return action
+
+
+def test_an_old_checkpoint_under_a_higher_name_is_no_save(site):
+    action = awaited(site)
+    folder = site.changer.shelf / "llm"
+    min(folder.iterdir(), key=lambda file: file.stat().st_mtime).rename(folder / "step_999999.pt")
+    failed(site, action, "not-saved")
+
+
+def test_what_another_job_saves_beside_it_is_no_save(site):
+    action = awaited(site)
+    other = site.changer.shelf / "llm" / "other"
+    site.changer.save("llm/other")
+    for file in (site.changer.shelf / "llm").glob("*.pt"):
+        file.rename(site.changer.shelf / "llm" / f"{file.name}.moved")
+    assert list(other.iterdir())
+    failed(site, action, "not-saved")
+
+
+def _in_flight(site: Site) -> Path:
+    """A save that has begun."""
+    site.changer.save("llm")
+    (begun,) = (site.changer.shelf / "llm").glob(f"step_{site.changer.step()}.pt")
+    begun.write_bytes(begun.read_bytes()[:-200])
+    os.utime(begun, (site.now(), site.now()))
+    return begun
+
+
+def test_a_save_that_went_on_when_it_was_asked_is_another_one(site):
+    """What it holds is older: its end is waited for, and then the next one."""
+    whole = checkpoint_makers.archive({**checkpoint_makers.FULL, "global_step": site.changer.step()})
+    begun = _in_flight(site)
+    action = awaited(site)
+    begun.write_bytes(whole)
+    os.utime(begun, (site.now() + 1, site.now() + 1))
+    for _ in range(5):
+        site.changer.pass_time(1.0)
+        one_pass(site, action)
+    assert step(action).evidence["workloads"][WORKLOAD]["state"] == "asked"
+    site.changer.pass_time(10.0)
+    site.changer.save("llm")
+    assert ended(site, action).state == ActionState.SUCCEEDED
+
+
+def test_what_a_store_showed_only_after_the_request_is_no_save(site):
+    """The policy would take a report; the store that was silent then holds what it held before."""
+    site.policy = replace(site.policy, checkpoints=CheckpointRules(reported=(WORKLOAD,)))
+    open_store, site.stores = site.stores, site.granting(None)
+    action = awaited(site)
+    site.stores = open_store
+    failed(site, action, "not-saved")
