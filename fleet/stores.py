@@ -67,7 +67,9 @@ class Stores:
             if error.reason != "gone" or not found.path or usual.saves:
                 return freshness.unread(training, now, usual, report, error.reason or "failed", str(error))
             shelves = ()  # it has not saved yet, and makes its directory when it does
-        return freshness.freshness(training, freshness.chosen(shelves, found.path), now, usual, report)
+        shelf = freshness.chosen(shelves, found.path)
+        below = shelf is not None and shelf.path != found.path
+        return freshness.freshness(training, shelf, now, usual, report, below=below)
 
     def deep(self, training: Training, path: str) -> Iterator[Progress | Checkpoint]:
         """Compare one checkpoint, by its path in the store, with its own checksums; reads all of it. Raises PortError."""

@@ -95,6 +95,7 @@ LOSS: Patterns = {
     "act.loss.unsaved.late": _("its store does not answer"),
     "act.loss.unsaved.undeclared": _("nobody says where it saves"),
     "act.loss.unsaved.local": _("saved where only it can read"),
+    "act.loss.unsaved.shared": _("others save below the same directory"),
     "act.loss.gang": ngettext("{n} GPU of its job elsewhere stops too", "{n} GPUs of its job elsewhere stop too"),
     "act.loss.grace": _("{grace_s} to finish them"),
     "act.loss.warm-up": _("Ready again after about {warm_up_s}"),

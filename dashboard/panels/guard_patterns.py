@@ -110,6 +110,10 @@ PODS: Patterns = {
     "guard.checkpoint.local.why": _(
         "On its own pod or node. What it would lose is unknown, and what it saved goes with it."
     ),
+    "guard.checkpoint.shared": _("Which checkpoints are those of {subject} cannot be told"),
+    "guard.checkpoint.shared.why": _(
+        "Another workload saves in or below the same directory. Let each declare a directory of its own."
+    ),
     "guard.checkpoint.reported": _("Only {subject} itself says that it has saved"),
     "guard.checkpoint.reported.why": _("It reports step {step}, {age_s} ago. No store that Vigie reads shows it."),
     "guard.checkpoint.saved-first": _("{subject} saves a checkpoint in the step “Save first”, before any pod goes"),

@@ -31,7 +31,9 @@ def last_saves(site: Site, facts: Facts, pool: Executor, now: Callable[[], float
     found = {pod.metadata.uid: _training(facts, pod, records) for pod in ending}
     places = {_place(one): one for one in found.values()}
     looks = {place: pool.submit(_look, site, one, now()) for place, one in places.items()}
-    known: dict[str, Known] = {uid: last.last(looks[_place(one)].result()) for uid, one in found.items()}
+    seen = {uid: looks[_place(one)].result() for uid, one in found.items()}
+    others = _others(facts, records) if any(one.below for one in seen.values()) else ()
+    known: dict[str, Known] = {uid: last.last(one, others) for uid, one in seen.items()}
     return replace(
         facts,
         trainings=found,
@@ -52,6 +54,13 @@ def _training(facts: Facts, pod: FullPod, records: Mapping[str, Record]) -> Trai
     key = workload(facts, pod)
     volumes = Volumes(facts.claims, facts.storage)
     return training.training(pod, key, records, volumes, reported=key in facts.policy.checkpoints.reported)
+
+
+def _others(facts: Facts, records: Mapping[str, Record]) -> tuple[Training, ...]:
+    """What all that trains in the cluster says of where it saves, one of each workload and place."""
+    pods = (pod for pod in facts.pods if trains(facts, pod) and not finished(pod))
+    found = (_training(facts, pod, records) for pod in pods)
+    return tuple({_place(one): one for one in found}.values())
 
 
 def _place(one: Training) -> tuple[str, str]:

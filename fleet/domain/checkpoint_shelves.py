@@ -41,6 +41,7 @@ class Conflict(Struct, frozen=True):
     tracker: Tracker
     newest_step: int | None
     found: State | None  # of what it names; None: there is none
+    path: str = ""  # of what it names
 
 
 class Shelf(Struct, frozen=True):
@@ -136,7 +137,8 @@ def _conflict(tracker: Tracker, checkpoints: Iterable[Checkpoint], newest: Check
         return None
     if named_ is None and tracker.step is not None and newest and newest.step == tracker.step:
         return None
-    return Conflict(tracker, newest.step if newest else None, named_.state if named_ else None)
+    step = newest.step if newest else None
+    return Conflict(tracker, step, named_.state, named_.path) if named_ else Conflict(tracker, step, None)
 
 
 def _is_named(checkpoint: Checkpoint, name: str, step: int | None) -> bool:

@@ -93,7 +93,7 @@ class Saved(Struct, frozen=True):
 class Unsaved(Struct, frozen=True):
     """Why no checkpoint of a training pod's workload is known. `why`: "none" (the store was read and holds none that is
     complete), "not-granted", "unreadable", "late" (no answer in time), "undeclared" (nobody says where), "local" (only its own
-    pod or node could tell)."""
+    pod or node could tell), "shared" (others save below the same directory, so whose they are is not known)."""
 
     why: str
     durable: bool | None = None  # what is saved there

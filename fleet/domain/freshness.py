@@ -134,6 +134,7 @@ class Freshness(Struct, frozen=True):
     detail: str = ""
     newest: Found | None = None  # complete
     resumable: Found | None = None  # newest complete with weights, optimizer and position
+    tracked: Found | None = None  # complete, and what a tracker names instead of the newest
     skew_s: float = 0.0  # how far in the future the newest one was committed
     in_flight: InFlight | None = None
     abandoned: Left = Left()
@@ -146,6 +147,7 @@ class Freshness(Struct, frozen=True):
     save_cost_s: float | None = None  # C
     usual: Usual = Usual()
     shelf: str = ""  # the directory that counts, relative to the store
+    below: bool = False  # that is not the one that was declared, but the last written of those below it
     checkpoints: tuple[Checkpoint, ...] = ()  # the latest by step, of that directory
 
     @property
@@ -166,12 +168,21 @@ class Freshness(Struct, frozen=True):
         return min(self.newest.at, self.scanned_at) + stale_after_s(self.target_s, self.save_cost_s or 0.0)
 
     @property
+    def resumes_from(self) -> Found | None:
+        """What the run would go on from: the newest that is known to be resumable, else the newest that is complete. Some
+        trainers go on from what their tracker names, so an older one there is the one to count on."""
+        best = self.resumable or self.newest
+        if best is None or self.tracked is None:
+            return best
+        return min(best, self.tracked, key=lambda each: each.lost_since_at)
+
+    @property
     def lost_since_at(self) -> float | None:
         """From when on work would be lost if its node died now: since the state of the checkpoint that it would resume from, or
         since it runs. None: nobody knows."""
         if not self.read:
             return None if self.report is None else self.report.lost_since_at
-        best = self.resumable or self.newest
+        best = self.resumes_from
         begun = (
             self.training.running_since_at if self.training.running_since_at is not None else self.training.started_at
         )
@@ -219,11 +230,17 @@ def unread(
 
 
 def freshness(
-    training: Training, shelf: Shelf | None, now: float, usual: Usual, report: Report | None = None
+    training: Training,
+    shelf: Shelf | None,
+    now: float,
+    usual: Usual,
+    report: Report | None = None,
+    *,
+    below: bool = False,
 ) -> Freshness:
     """Of what was read. `shelf` None: there is nothing that looks like a checkpoint. A report is shown and changes nothing: what
     a store shows counts more than what anybody says about it."""
-    base = _with_target(Freshness(training, Standing.UNKNOWN, now, read=True), usual, report)
+    base = _with_target(Freshness(training, Standing.UNKNOWN, now, read=True, below=below), usual, report)
     found = _with_shelf(base, shelf, now) if shelf is not None else base
     return structs.replace(found, standing=_judged(found))
 
@@ -251,6 +268,7 @@ def _with_shelf(found: Freshness, shelf: Shelf, now: float) -> Freshness:
         found,
         newest=_found_at(newest, uri, shelf, found.save_cost_s),
         resumable=_found_at(shelf.newest_resumable, uri, shelf, found.save_cost_s),
+        tracked=_found_at(_tracked(shelf), uri, shelf, found.save_cost_s),
         skew_s=when.skew_s if when and when.skew_s > CLOCKS_S else 0.0,
         in_flight=_in_flight(shelf.of(State.IN_PROGRESS)),
         abandoned=Left(len(abandoned), sum(each.size_bytes for each in abandoned)),
@@ -315,6 +333,12 @@ def _broken(shelf: Shelf, newest: Checkpoint | None) -> Broken | None:
     return Broken(
         last.path, last.step, last.state, note.sign.value if note else "", note.path if note else "", last.last_byte_at
     )
+
+
+def _tracked(shelf: Shelf) -> Checkpoint | None:
+    """The oldest complete one of those that a tracker names although there is a newer one."""
+    named = {conflict.path for conflict in shelf.conflicts if conflict.path}
+    return next((each for each in shelf.checkpoints if each.state is State.COMPLETE and each.path in named), None)
 
 
 def _disagreement(shelf: Shelf) -> Disagreement | None:

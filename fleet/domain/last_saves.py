@@ -3,10 +3,13 @@
 Owns which of them it is, the pace between saves, and why there is none. Must not read anything, nor judge whether it will do.
 """
 
+from collections.abc import Iterable
+
 from fleet.domain import save_history
 from fleet.domain.facts import Saved, Unsaved
 from fleet.domain.freshness import Found, Freshness
 from fleet.domain.save_history import Save
+from fleet.domain.training import Training
 
 # Of the troubles that a look may have, those that people can do something else about than mend a store.
 WHY = {
@@ -17,11 +20,14 @@ WHY = {
 }
 
 
-def last(seen: Freshness) -> Saved | Unsaved:
-    """A store that was read counts, whatever anybody reports: a report lowers no loss that it contradicts."""
+def last(seen: Freshness, others: Iterable[Training] = ()) -> Saved | Unsaved:
+    """A store that was read counts, whatever anybody reports: a report lowers no loss that it contradicts. `others`: all that
+    trains; where one of them saves in or below the same directory, what lies below it may be that one's."""
     durable, uri = seen.training.durable, seen.training.uri
+    if seen.read and seen.below and any(_within(other, seen.training) for other in others):
+        return Unsaved("shared", durable, uri)
     if seen.read:
-        best = newest(seen)
+        best = seen.resumes_from
         if best is None:
             return Unsaved("none", durable, uri)
         return Saved(best.at, best.step, durable, best.uri, pace_s(seen), state_at=best.lost_since_at)
@@ -32,8 +38,14 @@ def last(seen: Freshness) -> Saved | Unsaved:
     return Unsaved(WHY.get(seen.trouble, "unreadable"), durable, uri)
 
 
+def _within(other: Training, one: Training) -> bool:
+    top = one.uri.rstrip("/")
+    return other.workload != one.workload and f"{other.uri.rstrip('/')}/".startswith(f"{top}/")
+
+
 def newest(seen: Freshness) -> Found | None:
-    """What the run would go on from: the newest that is known to be resumable, else the newest that is complete."""
+    """The newest that is known to be resumable, else the newest that is complete, whatever a tracker names: it follows a new
+    save a little later."""
     return seen.resumable or seen.newest
 
 

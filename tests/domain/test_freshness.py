@@ -9,7 +9,7 @@ from fleet.domain import checkpoint_shelves, save_history, save_rows
 from fleet.domain.checkpoint_files import Look
 from fleet.domain.checkpoint_shelves import Shelf
 from fleet.domain.checkpoints import Checkpoint, Components, Format, Note, Presence, Sign, State
-from fleet.domain.facts import Saved
+from fleet.domain.facts import Saved, Unsaved
 from fleet.domain.freshness import Freshness, Report, Standing, chosen, freshness, unread
 from fleet.domain.last_saves import last
 from fleet.domain.save_history import Interval, Save, Usual, intervals, usual
@@ -116,6 +116,27 @@ class TestClocks:
         assert found.newest.step == 1000
         assert found.conflict is not None
         assert (found.conflict.says, found.conflict.step, found.conflict.found) == ("step-300", 300, State.COMPLETE)
+        assert found.resumes_from is not None
+        assert found.resumes_from.step == 300, "a trainer that follows its tracker loses all that came after"
+        known = last(found)
+        assert isinstance(known, Saved)
+        assert (known.step, known.at) == (300, clock("10:00:00"))
+
+    def test_a_tracker_that_names_nothing_whole_lowers_no_loss(self) -> None:
+        found = seen(step_1000(Made()).put("latest", b"step-300", "11:59"))
+        assert (found.conflict is not None, found.tracked) == (True, None)
+        assert found.resumes_from == found.newest
+
+    @pytest.mark.parametrize(
+        ("other", "shared"),
+        [("", True), ("/a", True), ("-old", False), (None, False)],
+        ids=["same", "below", "beside", "itself"],
+    )
+    def test_a_directory_of_several_jobs_tells_nothing_of_one(self, other: str | None, shared: bool) -> None:
+        found = freshness(LLM, shelf(self.B), NOON, Usual(), below=True)
+        beside = LLM if other is None else replace(LLM, workload="Job/ml/other", uri=LLM.uri + other)
+        known = last(found, [LLM, beside])
+        assert (isinstance(known, Unsaved) and known.why == "shared") is shared
 
     def test_two_seconds_are_no_skew(self) -> None:
         assert freshness(LLM, shelf(saved(NOON + 2)), NOON, Usual()).skew_s == 0.0
