@@ -61,6 +61,7 @@ EXPOSED: Mapping[str, Role | str] = {
     "checkpoint-note": Role.OPERATOR,
     "readiness": Role.VIEWER,
     "readiness-workload": Role.VIEWER,
+    "blue-green": Role.VIEWER,
     "rollouts": Role.VIEWER,
     "rollout": Role.VIEWER,
     "workloads": Role.VIEWER,

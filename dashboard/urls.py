@@ -9,6 +9,7 @@ from django.views.i18n import set_language
 from dashboard import (
     account,
     actions,
+    blue_green,
     cadence,
     checkpoints,
     consumers,
@@ -65,6 +66,7 @@ urlpatterns = [
         readiness.workload,
         name="readiness-workload",
     ),
+    path("c/<path:cluster>/blue-green/", blue_green.blue_green, name="blue-green"),
     path("c/<path:cluster>/rollouts/", rollouts.rollouts, name="rollouts"),
     path("c/<path:cluster>/rollouts/<str:kind>/<str:namespace>/<str:name>/", rollouts.rollout, name="rollout"),
     path("c/<path:cluster>/workloads/", views.workloads, name="workloads"),

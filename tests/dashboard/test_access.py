@@ -43,6 +43,7 @@ TABLE = {
     "checkpoint-note": (Role.OPERATOR, "POST", "/c/{cluster}/checkpoints/Job/ml/llm/note/"),
     "readiness": (Role.VIEWER, "GET", "/c/{cluster}/readiness/"),
     "readiness-workload": (Role.VIEWER, "GET", "/c/{cluster}/readiness/Deployment/chat/llm/"),
+    "blue-green": (Role.VIEWER, "GET", "/c/{cluster}/blue-green/"),
     "rollouts": (Role.VIEWER, "GET", "/c/{cluster}/rollouts/"),
     "rollout": (Role.VIEWER, "GET", "/c/{cluster}/rollouts/Deployment/chat/llm/"),
     "workloads": (Role.VIEWER, "GET", "/c/{cluster}/workloads/"),
