@@ -108,7 +108,8 @@ def test_a_drain_by_keyboard_on_a_phone_that_two_people_follow(person, vigie):
     expect(viewer.locator("[data-follow=run]")).to_have_count(1)  # by itself
     assert viewer.get_by_role("button", name=re.compile("Stop")).count() == 0
     moved = follow_to_the_end(page, viewer)
-    assert moved == {"390": [], "1440": []}
+    for what in moved.values():  # a line of one lane that takes another row is 0.0001; 0.1 is what counts as unsteady
+        assert sum(score for score, *_ in what) < 0.001, moved
     for window in (page, viewer):
         expect(window.get_by_role("heading", level=1)).to_contain_text(f"{name} is empty")
     first = page.locator("main").inner_text()
