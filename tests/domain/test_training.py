@@ -119,7 +119,7 @@ def declared(uri: str, **more: Any) -> Training:
         ("/foreign/run", "pvc://ml/unseen/run", Durability.UNKNOWN),
         ("/scratch/run", "pod://scratch/run", Durability.POD),
         ("/throwaway/run", "pod://throwaway/run", Durability.POD),
-        ("/root/run", "pod:///root/run", Durability.POD),
+        ("/opt/run", "pod:///opt/run", Durability.POD),
         ("/nfsx/run", "pod:///nfsx/run", Durability.POD),
         ("/host/run", "host:///data/run", Durability.NODE),
         ("/config/run", "", Durability.UNKNOWN),
