@@ -115,7 +115,7 @@ def trains(pod: FullPod, owner_kind: str, *, serves: Callable[[], bool]) -> bool
         return said == "training"
     if declares(pod) or owner_kind in KINDS:
         return True
-    if any(name in pod.metadata.labels for name in GANG):
+    if gang_labels(pod):
         return True
     holds = sum(effective_requests(pod.spec).values()) > 0
     return holds and (pod.spec.restart_policy in {"Never", "OnFailure"} or not serves())
@@ -130,6 +130,11 @@ def role(pod: Pod) -> str:
 def declares(pod: Pod) -> bool:
     """Whether its annotations alone say that it trains."""
     return role(pod) == "training" or (not role(pod) and bool({URI, HOOK} & pod.metadata.annotations.keys()))
+
+
+def gang_labels(pod: Pod) -> dict[str, str]:
+    """The labels that name the job on several nodes that it belongs to."""
+    return {name: pod.metadata.labels[name] for name in GANG if name in pod.metadata.labels}
 
 
 def workload_of(pod: FullPod, owner_key: str) -> str:

@@ -134,3 +134,36 @@ def test_the_guard_counts_what_would_be_done_again() -> None:
     """A long save holds the state of its beginning."""
     slow = Saved(NOW - 3000, 4_000, durable=True, state_at=NOW - 4000)
     assert about(facts(rank(1), saved=slow, save_first=False)) == {(Outcome.BLOCK, "age", "save-first")}
+
+
+@pytest.mark.parametrize("kind", ["Job", "StatefulSet", "PyTorchJob"])
+def test_all_pods_of_a_job_stop_with_one_of_them(kind: str) -> None:
+    """No label says so for the pods of an Indexed Job: whether each is a run of its own nothing tells, so all count."""
+    owner = Owner(f"{kind}/lab/llm", kind, "llm")
+    ranks = [rank(1), rank(2, "node-2"), rank(3, "node-3")]
+    base = facts(*ranks, save_first=False)
+    plan = actions.plan(replace(base, owners={**base.owners, **{one.metadata.uid: owner for one in ranks}}), "")
+    (mine,) = [one for one in plan.loss.pods if one.training]
+    assert (mine.gang_gpus, plan.loss.work_s) == (2, 7200)
+    assert plan.loss.gpu_hours == pytest.approx(3 * 2)
+
+
+def test_a_job_of_several_jobs_is_one() -> None:
+    """As a JobSet makes them: each has an owner of its own, and the label of all."""
+    label = {"jobset.sigs.k8s.io/jobset-name": "llm"}
+    ranks = [pod(f"llm-{n}", f"node-{n + 1}" if n else NODE, 1, "Job", labels=label) for n in range(4)]
+    halves = [Owner(f"Job/lab/llm-{n // 2}", "Job", f"llm-{n // 2}") for n in range(4)]
+    base = facts(*ranks, save_first=False)
+    owners = {**base.owners, **{one.metadata.uid: half for one, half in zip(ranks, halves, strict=True)}}
+    plan = actions.plan(replace(base, owners=owners), "")
+    assert [one.gang_gpus for one in plan.loss.pods if one.training] == [3]
+
+
+@pytest.mark.parametrize(("notes", "others"), [({}, 0), ({HOOK: "http:8080/save"}, 2)])
+def test_replicas_that_nobody_says_train_do_not_stop_together(notes: dict[str, str], others: int) -> None:
+    """What takes its work from a queue goes on; a pod that says where or how it saves is a rank of a run."""
+    owner = Owner("Deployment/lab/llm", "Deployment", "llm")
+    ranks = [pod(f"llm-{n}", f"node-{n + 1}" if n else NODE, 1, annotations=notes) for n in range(3)]
+    base = facts(*ranks, save_first=False)
+    plan = actions.plan(replace(base, owners={**base.owners, **{one.metadata.uid: owner for one in ranks}}), "")
+    assert [one.gang_gpus for one in plan.loss.pods if one.training] == [others]
