@@ -30,7 +30,7 @@ def findings(subject: Subject) -> Iterator[Finding]:
 def _checkpoint(subject: Subject, path: Path, container: Container, place: str) -> Iterator[Finding]:
     """R12 and R13."""
     pod = FullPod(subject.template.metadata, subject.template.spec)
-    found = save_sites.site(pod, place, Volumes())
+    found = save_sites.site(pod, (container,), place, Volumes())
     if found.durability is Durability.POD and not found.volume:
         remedy = _mounted(subject, path, container, place)
         yield subject.finding(

@@ -6,7 +6,7 @@ all, with how durable that is. Must not know what a checkpoint is, nor what Vigi
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -48,15 +48,16 @@ class Volumes(Struct, frozen=True):
     storage: Mapping[str, Storage] | None = None
 
 
-def site(pod: FullPod, place: str, volumes: Volumes) -> Site:
-    """What is behind an address or a path in the pod's containers; the container that mounts something there counts."""
+def site(pod: FullPod, trainers: Iterable[FullContainer], place: str, volumes: Volumes) -> Site:
+    """What is behind an address, or a path in those of the pod's containers of which one saves there: by its own mounts, since
+    another container may have anything at the same path. Unknown where they lead to different places."""
     scheme, _, rest = place.partition("://")
     if len(place) > LONGEST_PLACE:
         return Site()
-    if place.startswith("/"):
-        return _site_of_path(pod, place, volumes)
-    if scheme == "file" and rest.startswith("/"):
-        return _site_of_path(pod, rest, volumes)
+    if place.startswith("/") or (scheme == "file" and rest.startswith("/")):
+        path = place if place.startswith("/") else rest
+        found = {_site_of_path(pod, container, path, volumes) for container in trainers}
+        return found.pop() if len(found) == 1 else Site()
     if scheme == "pvc":
         namespace, claim, path = (*rest.split("/", 2), "", "")[:3]
         return _site_of_claim(f"{namespace}/{claim}", path, "", volumes) if claim and plain(path) else Site()
@@ -70,18 +71,14 @@ def plain(path: str) -> bool:
     return not {".", ".."} & {*path.split("/")} and "\0" not in path
 
 
-def _site_of_path(pod: FullPod, path: str, volumes: Volumes) -> Site:
+def _site_of_path(pod: FullPod, container: FullContainer, path: str, volumes: Volumes) -> Site:
     if not plain(path):
         return Site()
     path = "/" + "/".join(filter(None, path.split("/")))
-    best: tuple[Mount, FullContainer] | None = None
-    for container in pod.spec.containers:
-        for mount in container.volume_mounts:
-            if _covers(mount, path) and (best is None or len(mount.mount_path) > len(best[0].mount_path)):
-                best = mount, container
-    if best is None:
+    covering = [mount for mount in container.volume_mounts if _covers(mount, path)]
+    mount = max(covering, key=lambda each: len(each.mount_path), default=None)
+    if mount is None:
         return Site(f"pod://{path}", Durability.POD)
-    mount, container = best
     volume = next((each for each in pod.spec.volumes if each.name == mount.name), None)
     inner = expanded(mount.sub_path_expr, container) if mount.sub_path_expr else mount.sub_path
     if volume is None or inner is None or not plain(inner):

@@ -5,7 +5,7 @@ one is (`freshness` does).
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -22,6 +22,7 @@ URI: Final = "vigie.dev/checkpoint-uri"
 FORMAT: Final = "vigie.dev/checkpoint-format"
 INTERVAL: Final = "vigie.dev/checkpoint-interval"
 HOOK: Final = "vigie.dev/checkpoint-hook"
+DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 KINDS: Final = frozenset(
     {"PyTorchJob", "TFJob", "MPIJob", "JAXJob", "XGBoostJob", "PaddleJob", "TrainJob", "JobSet", "RayJob"}
 )
@@ -153,8 +154,8 @@ def training(
     """What one pod of a workload that trains declares, and where that leads. `records` by workload; `reported`: policy trusts the
     trainer's own reports, which then stand in where no place is known. Times, life and the number of pods are left out."""
     notes, record = pod.metadata.annotations, records.get(workload, Record())
-    place, source = _place(pod, record)
-    where = save_sites.site(pod, place, volumes) if place else Site()
+    place, source, containers = _place(pod, record)
+    where = save_sites.site(pod, containers, place, volumes) if place else Site()
     if not place and reported:
         where = Site(durability=Durability.REPORTED)
     interval_s, hook = _interval(notes.get(INTERVAL, "")), hook_of(pod)
@@ -179,15 +180,24 @@ def training(
     )
 
 
-def _place(pod: FullPod, record: Record) -> tuple[str, Source]:
+def _place(pod: FullPod, record: Record) -> tuple[str, Source, Sequence[FullContainer]]:
+    """Where it saves, who says so, and the containers that this is said of."""
+    trainers = _trainers(pod)
     if said := pod.metadata.annotations.get(URI, "").strip():
-        return said[: save_sites.LONGEST_PLACE + 1], Source.ANNOTATION
-    # The containers that hold GPUs train; others beside them may say where they put something else.
-    containers = sorted(pod.spec.containers, key=lambda each: not _holds_gpus(each))
+        return said[: save_sites.LONGEST_PLACE + 1], Source.ANNOTATION, trainers
     for source, found in ((Source.ARGUMENT, save_sites.of_arguments), (Source.ENVIRONMENT, save_sites.of_environment)):
-        if place := next(filter(None, map(found, containers)), ""):
-            return place, source
-    return (record.uri, Source.RECORD) if record.uri else ("", Source.NONE)
+        for container in trainers:
+            if place := found(container):
+                return place, source, (container,)
+    return (record.uri, Source.RECORD, trainers) if record.uri else ("", Source.NONE, ())
+
+
+def _trainers(pod: FullPod) -> Sequence[FullContainer]:
+    """The containers of which one trains: those that hold GPUs, else all; of several, the one that the pod names first. Others
+    beside them put something else somewhere else."""
+    found = [each for each in pod.spec.containers if _holds_gpus(each)] or pod.spec.containers
+    named = pod.metadata.annotations.get(DEFAULT_CONTAINER)
+    return [each for each in found if each.name == named] or found
 
 
 def _holds_gpus(container: FullContainer) -> bool:

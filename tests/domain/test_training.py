@@ -290,3 +290,42 @@ GRANTS = (RUNS, DEEP, CKPT, THEIRS)
 def test_a_grant_covers_its_own_namespace_and_what_is_below_it(namespace: str, uri: str, expected: Any) -> None:
     found = granted(GRANTS, namespace, uri)
     assert (None if found is None else (found.grant, found.path)) == expected
+
+
+# --- Which container
+def beside(
+    trainer: dict[str, Any], other: dict[str, Any], gpus: int = 8, annotations: dict[str, str] | None = None
+) -> Training:
+    """A trainer, and another container of the same pod, the first by the order of names that people do not choose."""
+    main = {**cluster.container(gpus, "trainer"), **trainer}
+    spec = {
+        "containers": [{**cluster.container(0, "agent"), **other}, main],
+        "volumes": [{"name": name, **source} for name, source in MOUNTED.items()],
+    }
+    made = cluster.pod("llm-0", "node-1", gpus, namespace="ml", annotations=annotations or {}, spec=spec)
+    return training(msgspec.convert(made, FullPod), "Job/ml/llm", {}, VOLUMES)
+
+
+AT = {"vigie.dev/checkpoint-uri": "/ckpt/llm"}
+NFS = {"volumeMounts": [{"name": "nfs", "mountPath": "/ckpt"}]}
+DEEPER = {"volumeMounts": [{"name": "nfs", "mountPath": "/ckpt/llm"}]}
+SCRATCH = {"volumeMounts": [{"name": "scratch", "mountPath": "/ckpt"}]}
+
+
+@pytest.mark.parametrize("other", [NFS, DEEPER])
+def test_another_container_s_mount_at_the_same_path_is_not_the_trainer_s(other: dict[str, Any]) -> None:
+    """Its claim would outlive the pod; what the trainer writes dies with it."""
+    assert beside({}, other, annotations=AT).uri == "pod:///ckpt/llm"
+    assert beside(SCRATCH, other, annotations=AT).durability is Durability.POD
+
+
+def test_another_container_s_command_line_says_nothing_of_the_trainer() -> None:
+    found = beside({}, {**NFS, "args": ["--output_dir", "/ckpt/logs"]})
+    assert (found.uri, found.source) == ("", Source.NONE)
+
+
+def test_without_gpus_the_pod_says_which_container_trains() -> None:
+    assert beside(NFS, SCRATCH, gpus=0, annotations=AT).uri == "", "nothing tells them apart"
+    named = {**AT, "kubectl.kubernetes.io/default-container": "trainer"}
+    assert beside(NFS, SCRATCH, gpus=0, annotations=named).uri == "pvc://ml/nfs/llm"
+    assert beside(NFS, NFS, gpus=0, annotations=AT).uri == "pvc://ml/nfs/llm", "both lead there"
