@@ -9,6 +9,8 @@ import sys
 
 # These talk about the instance that somebody is looking at, so they follow it without any environment variable.
 FOLLOW_THE_RUNNING = ("act", "audit", "plan", "scenario", "token", "user")
+# This one only where it asks the ledger; else it answers on any machine.
+ASK_THE_LEDGER = {"cadence": {"--gpus", "--workload"}}
 
 
 def main(argv: list[str]) -> int:
@@ -17,7 +19,9 @@ def main(argv: list[str]) -> int:
         from dashboard import launcher
 
         return launcher.main(argv[2:])
-    if command in FOLLOW_THE_RUNNING and "VIGIE_HOME" not in os.environ and not {"-h", "--help"} & set(argv):
+    options = {argument.partition("=")[0] for argument in argv}
+    follows = command in FOLLOW_THE_RUNNING or ASK_THE_LEDGER.get(command, set()) & options
+    if follows and "VIGIE_HOME" not in os.environ and not {"-h", "--help"} & options:
         from dashboard import running
 
         try:

@@ -1,4 +1,4 @@
-"""How `manage.py token` and `manage.py user` find the instance that runs."""
+"""How `manage.py token` and other commands find the instance that runs."""
 
 import json
 import os
@@ -103,6 +103,18 @@ def test_token_finds_the_running_instance_without_environment_variables(tmp_path
     token = manage(tmp_path, "token", "rita")
     assert token.stdout.startswith("vigie_"), token.stderr
     assert not (tmp_path / "vigie.sqlite3").exists()
+
+
+def test_cadence_asks_the_ledger_of_the_running_instance_and_otherwise_nobody(tmp_path, migrated):
+    asked = ("cadence", "--save-cost", "3m")
+    assert manage(tmp_path, *asked, "--mtbf", "24h").returncode == 0
+    alone = manage(tmp_path, *asked, "--gpus=8")
+    assert alone.stderr.startswith("manage.py cadence: no Vigie runs here"), alone.stderr
+    home = fresh_home(tmp_path / "rehearsal", migrated)
+    (tmp_path / "kubeconfig").write_text("contexts: [{name: lab}]\n")
+    running.write(home, address="", env={"VIGIE_KUBECONFIG": str(tmp_path / "kubeconfig")})
+    followed = manage(tmp_path, *asked, "--gpus", "8")
+    assert "the ledger knows no time in this window" in followed.stderr, followed.stderr
 
 
 def test_nothing_to_talk_about_is_one_line_and_leaves_nothing(tmp_path):
