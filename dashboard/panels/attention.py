@@ -12,7 +12,7 @@ from dashboard.panels.fleet import GLYPHS
 from dashboard.panels.gpu_concern_patterns import GPUS, WHOLE
 from dashboard.panels.gpus import rule
 from dashboard.panels.order import natural
-from dashboard.panels.words import Age, Text, say
+from dashboard.panels.words import Age, Clock, Text, say
 from fleet.domain.attention import Concern
 from fleet.domain.kube import Kind
 from fleet.domain.picture import AttentionRow
@@ -26,7 +26,8 @@ PAGES = {
     "workload-starting": "workloads",
 }
 
-OF_ROLLOUTS = frozenset({Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING})
+HELD_UP = frozenset({Concern.ROLLOUT_HELD, Concern.PODS_HELD_UP})
+OF_ROLLOUTS = HELD_UP | {Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING}
 ROLLED = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
 
 
@@ -144,12 +145,45 @@ def _short(row: AttentionRow, facts: Facts) -> Text:
     return say(f"evidence.{row.kind}", **counts, owner=row.subject, each=each)
 
 
+def _why(facts: Facts) -> Text:
+    """All its serious reasons, the most serious first."""
+    causes = tuple(say(f"rollouts.cause.{cause}") for cause in _text(facts, "causes").split(",") if cause)
+    return (*causes, say("rollouts.late") if _count(facts, "late") else "")
+
+
+def _held_up(row: AttentionRow, facts: Facts) -> Text:
+    """Why, what was seen of the first reason, what still serves, and one way out."""
+    counts = {"available": _count(facts, "available"), "desired": _count(facts, "desired")}
+    deadline, remedy = facts.get("deadline"), _text(facts, "remedy")
+    serving = say("evidence.serving", **counts)
+    if isinstance(deadline, int | float):
+        serving = say("evidence.serving-until", **counts, time=Clock(deadline))
+    way = say(f"evidence.way.{remedy}", place=_text(facts, "place")) if remedy else ""
+    return say(f"evidence.{row.kind}", why=_why(facts), seen=_seen(facts), serving=serving, way=way)
+
+
+def _seen(facts: Facts) -> Text:
+    words = _text(facts, "said").rstrip(".")
+    if "hole" in facts:
+        need, hole = _need(facts), _count(facts, "hole")
+        return say("evidence.no-hole", n=_count(facts, "count"), need=need, hole=hole)
+    if isinstance(facts.get("code"), int):
+        code: Text = str(facts["code"])
+        if reason := _text(facts, "reason"):
+            code = f"{code} ({reason})"
+        return say("evidence.ended", n=_count(facts, "restarts"), container=_text(facts, "container"), code=code)
+    return say("evidence.says", words=words) if words else ""
+
+
+def _need(facts: Facts) -> Text:
+    gpus, product = _count(facts, "gpus"), _text(facts, "product")
+    return say("gpus.of", n=gpus, product=product) if product else say("gpus", n=gpus)
+
+
 def _waiting(_row: AttentionRow, facts: Facts) -> Text:
     """A hole that is too small explains itself; otherwise the scheduler's words do."""
-    gpus, hole, product = _count(facts, "gpus"), _count(facts, "hole"), _text(facts, "product")
-    need = say("gpus.of", n=gpus, product=product) if product else say("gpus", n=gpus)
-    pods = _count(facts, "pods")
-    if hole < gpus:
+    need, hole, pods = _need(facts), _count(facts, "hole"), _count(facts, "pods")
+    if hole < _count(facts, "gpus"):
         return say("evidence.pods-waiting", n=pods, need=need, hole=hole)
     reason = _text(facts, "message") or _text(facts, "reason") or None
     return say("evidence.pods-waiting-other", n=pods, need=need, reason=reason)
@@ -238,6 +272,7 @@ _EVIDENCE: dict[Concern, Callable[[AttentionRow, Facts], Text]] = {
     Concern.OVER_COMMITTED: _over_committed,
     Concern.WORKLOAD_SHORT: _short,
     Concern.PODS_WAITING: _waiting,
+    **dict.fromkeys(HELD_UP, _held_up),
     Concern.WORKLOAD_STARTING: _short,
     Concern.NODE_TAINTED: _tainted,
     Concern.CORDONED: _cordoned,
@@ -268,7 +303,7 @@ def _count(facts: Facts, name: str) -> int:
 
 
 def _text(facts: Facts, name: str) -> str:
-    return str(facts[name] or "")
+    return str(facts.get(name) or "")
 
 
 def _name(subject: str) -> str:

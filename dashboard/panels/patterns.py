@@ -194,6 +194,12 @@ HELP: Patterns = {
         "The device plugin calls some devices unhealthy: allocatable is less than capacity."
     ),
     "help.concern.over-committed": _("Pods hold more slots than can be allocated."),
+    "help.concern.rollout-held": _(
+        "A new version of a workload with GPUs does not get on by itself, or is past its deadline. Its page ranks the ways out."
+    ),
+    "help.concern.pods-held-up": _(
+        "Pods without GPUs, or of a workload that has one version alone, do not come up: crashes, images, quota …"
+    ),
     "help.concern.workload-short": _("Fewer pods are available than wanted."),
     "help.concern.pods-waiting": _("Pods that want GPUs have no node."),
     "help.concern.workload-starting": _(
@@ -285,6 +291,31 @@ ATTENTION: Patterns = {
     ),
     "attention.workload-starting": ngettext("{n} pod of {name} is on its way", "{n} pods of {name} are on their way"),
     "evidence.workload-starting": _("{owner}: {available} of {desired} available, {ready} Ready. {each}"),
+    "attention.rollout-held": _("Rollout of {name} is held up"),
+    "evidence.rollout-held": _("Reason: {why}. {seen} {serving} {way}"),
+    "attention.pods-held-up": _("Pods of {name} do not come up"),
+    "evidence.pods-held-up": _("Reason: {why}. {seen} {serving} {way}"),
+    "evidence.serving": _("{available} of {desired} available."),
+    "evidence.serving-until": _("{available} of {desired} available; Kubernetes gives up at {time}."),
+    "evidence.no-hole": ngettext(
+        "{n} pod needs {need} on one node; the largest free block is {hole}.",
+        "{n} pods need {need} each on one node; the largest free block is {hole}.",
+    ),
+    "evidence.ended": ngettext(
+        "Container {container} was restarted {n} time, after exit code {code}.",
+        "Container {container} was restarted {n} times, last after exit code {code}.",
+    ),
+    "evidence.says": _("Kubernetes says: {words}."),
+    "evidence.way.uncordon": _("Uncordoning {place} would make room."),
+    "evidence.way.allow-missing": _("It goes on if an old pod may go first: maxUnavailable 1."),
+    "evidence.way.undo": _("Revision {place} still runs: undo to it."),
+    "evidence.way.change-placing": _("Change where it may run."),
+    "evidence.way.raise-quota": _("Raise the quota, or use less of it."),
+    "evidence.way.ask-admission": _("Ask whoever owns the rule."),
+    "evidence.way.fix-image": _("Correct the image, or provide it."),
+    "evidence.way.fix-config": _("Provide what its container lacks."),
+    "evidence.way.widen-probe": _("Give its startup probe more time."),
+    "evidence.way.read-log": _("Read the log of {place}."),
     "attention.node-tainted": _("{node} is closed by a taint"),
     "evidence.node-tainted": _("{taint}. {held}"),
     "attention.cordoned": _("{node} is cordoned"),

@@ -35,12 +35,14 @@ class Concern(StrEnum):
     OVER_COMMITTED = "over-committed"  # pods hold more slots than are allocatable
     CHECKPOINT_NONE = "checkpoint-none"  # it trains, and nothing complete was ever saved
     CHECKPOINT_CRITICAL = "checkpoint-critical"  # the newest one is older than two intervals and a save
+    ROLLOUT_HELD = "rollout-held"  # a rollout of pods with GPUs does not get on by itself, or is past its deadline
     CHECKPOINT_CORRUPT = "checkpoint-corrupt"  # what ought to be the newest cannot be used
     RACK_EVENT = "rack-event"  # heat or power slows GPUs of several nodes of one rack, or zone, at the same time
     GPU_UNKNOWN = "gpu-unknown"  # some of its GPUs cannot be read, and nothing above says why
     READINGS_SILENT = "readings-silent"  # nobody reports the health of its GPUs any more
     GPU_WORK_STUCK = "gpu-work-stuck"  # announced work (driver upgrade, MIG change) failed, or takes too long
     GPU_COUNT_MISMATCH = "gpu-count-mismatch"  # driver, labels and slots tell of different numbers of GPUs
+    PODS_HELD_UP = "pods-held-up"  # the same of pods without GPUs, or of a workload that has one version alone
     WORKLOAD_SHORT = "workload-short"  # fewer pods available than wanted
     PODS_WAITING = "pods-waiting"  # pods that want GPUs have no node
     WORKLOAD_STARTING = (
@@ -77,12 +79,14 @@ LEVELS = {
     Concern.OVER_COMMITTED: "bad",
     Concern.CHECKPOINT_NONE: "bad",
     Concern.CHECKPOINT_CRITICAL: "bad",
+    Concern.ROLLOUT_HELD: "bad",
     Concern.CHECKPOINT_CORRUPT: "warn",
     Concern.RACK_EVENT: "warn",
     Concern.GPU_UNKNOWN: "warn",
     Concern.READINGS_SILENT: "warn",
     Concern.GPU_WORK_STUCK: "warn",
     Concern.GPU_COUNT_MISMATCH: "warn",
+    Concern.PODS_HELD_UP: "warn",
     Concern.WORKLOAD_SHORT: "warn",
     Concern.PODS_WAITING: "warn",
     Concern.WORKLOAD_STARTING: "warn",

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar, cast
 
-from fleet.domain import attention, capacity, dependence, joining, racks, totals, workloads
+from fleet.domain import attention, capacity, dependence, joining, racks, rollout_attention, totals, workloads
 from fleet.domain.budgets import selecting
 from fleet.domain.cluster_events import Occurrence
 from fleet.domain.kube import (
@@ -84,6 +84,7 @@ class Inventory:
         self._waiting: set[str] = set()  # pods that want GPUs and have no node
         self._claiming: set[str] = set()  # pods that use resource claims
         self._short: set[str] = set()  # workloads with fewer pods available than wanted
+        self._held: set[str] = set()  # workloads whose rollouts do not get on by themselves
         self._shares = Join[totals.Share]()  # nodes by what they add to the totals
         self._standings = Join[totals.Standing]()  # the same
         self._node_attention: dict[str, list[AttentionRow]] = {}  # by node
@@ -297,7 +298,9 @@ class Inventory:
             row = workloads.workload_row(key, found, pods, self._budgets[namespace].values()) if shown else None
             self._workloads.put(key, row)
             self._workloads_in.put(key, (namespace,) if row else ())
-            self._rollouts.put(key, self._rollout_row(key, found, pods) if row else None)
+            rollout = self._rollout_row(key, found, pods) if row else None
+            self._rollouts.put(key, rollout)
+            _keep(self._held, key, rollout is not None and rollout_attention.is_held(rollout))
             _keep(self._short, key, row is not None and workloads.is_short(row))
 
     def _rollout_row(self, key: str, found: Object | None, pods: list[tuple[Pod, PodRow]]) -> RolloutRow | None:
@@ -325,13 +328,24 @@ class Inventory:
             yield from racks.unexplained(rows) if name in explained else rows
         yield from racks.told(events)
         groups = attention.waiting_groups(waiting)
-        yield from attention.of_waiting(groups, self._shares.groups)
-        for key in self._short:
+        held = {row.subject: row for row in self._held_up(groups)}
+        yield from held.values()
+        yield from attention.of_waiting({k: v for k, v in groups.items() if k not in held}, self._shares.groups)
+        for key in self._short - held.keys():
             row = self._workloads.get(key)
             if row is not None:
                 yield from attention.of_short_workload(key, row, waiting_pods=len(groups.get(key, ())))
         yield from attention.of_claims(len(self._claiming))
         yield from self.saves.concerns()
+
+    def _held_up(self, waiting: rollout_attention.Waiting) -> Iterator[AttentionRow]:
+        rows = ((key, self._rollouts.get(key), self._workloads.get(key)) for key in self._held)
+        found = [(key, rollout, row) for key, rollout, row in rows if rollout is not None and row is not None]
+        return (
+            rollout_attention.of_held(found, waiting, self._nodes.frozen().values(), self._shares.groups)
+            if found
+            else iter(())
+        )
 
     def _strain(self, node: Node | None, row: NodeRow | None) -> racks.Strain | None:
         told = self.gpus.of(row.name) if row is not None else None

@@ -68,6 +68,7 @@ ANSWERS: Final[Mapping[Cause, tuple[Remedy, ...]]] = {
     Cause.PAUSED: (Remedy.RESUME, Remedy.UNDO),
     Cause.NOT_OBSERVED: (Remedy.CHECK_CONTROLLER,),
 }
+HOLES: Final = frozenset({Cause.DEADLOCK, Cause.NO_HOLE, Cause.UNPLACEABLE})
 ABOUT_POD: Final = frozenset({Remedy.READ_LOG, Remedy.FIX_IMAGE, Remedy.FIX_CONFIG, Remedy.FREE_VOLUME})
 
 
@@ -75,12 +76,19 @@ def ways_out(snapshot: Snapshot, key: str, holdup: HoldupRow) -> tuple[Way, ...]
     """Of one reason why the rollout of workload `key` is held up; the best first."""
     row, cause = snapshot.rollouts[key], Cause(holdup.cause)
     found = [*_waits(holdup), *_answers(row, holdup)]
-    if cause in {Cause.DEADLOCK, Cause.NO_HOLE, Cause.UNPLACEABLE} and holdup.pod in snapshot.pods:
+    if cause in HOLES and holdup.pod in snapshot.pods:
         found += _holes(_Ground(snapshot, key, row, holdup))
     order = list(Remedy)
     return tuple(
         sorted(found, key=lambda way: (way.remedy is Remedy.UNDO, -min(way.pods, holdup.pods), order.index(way.remedy)))
     )
+
+
+def at_once(row: RolloutRow, holdup: HoldupRow, pod: PodRow | None, closed: Iterable[NodeRow]) -> Way | None:
+    """One way out of a reason, found without a look at other people's pods: a node of `closed` to uncordon for `pod`, the oldest
+    that waits; else the first answer."""
+    fits = _uncordoned(closed, pod, holdup.pods) if pod is not None and Cause(holdup.cause) in HOLES else ()
+    return next(iter([*_best(fits), *_answers(row, holdup)]), None)
 
 
 def _waits(holdup: HoldupRow) -> Iterator[Way]:
@@ -116,7 +124,7 @@ class _Ground:
 
     def __init__(self, snapshot: Snapshot, key: str, row: RolloutRow, holdup: HoldupRow) -> None:
         self.pod, self.short = snapshot.pods[holdup.pod], holdup.pods
-        fits = {name: node for name, node in snapshot.nodes.items() if self.pod.product in {"", node.product_name}}
+        fits = {name: node for name, node in snapshot.nodes.items() if _is_of(node, self.pod)}
         self.nodes: Mapping[str, NodeRow] = fits
         self.free = {name: free_for(node, self.pod) for name, node in fits.items() if node.usable}
         self.on: dict[str, list[PodRow]] = {name: [] for name in self.free}
@@ -128,25 +136,29 @@ class _Ground:
             for name, pods in self.on.items()
         }
 
-    def copies(self, free: int) -> int:
-        """How many of the pods that wait fit into so many free GPUs."""
-        return min(self.short, free // self.pod.gpus) if self.pod.gpus else self.short
-
 
 def _holes(ground: _Ground) -> list[Way]:
-    return [*_best(_uncordoning(ground)), *_best(_letting_go(ground)), *_best(_moving(ground))]
+    uncordoned = _uncordoned(ground.nodes.values(), ground.pod, ground.short)
+    return [*_best(uncordoned), *_best(_letting_go(ground)), *_best(_moving(ground))]
 
 
 def _best(found: Iterable[Way]) -> list[Way]:
     return sorted(found, key=lambda way: (-way.pods, len(way.moved), way.subject))[:MOST]
 
 
-def _uncordoning(ground: _Ground) -> Iterator[Way]:
-    for name, node in ground.nodes.items():
-        pods = ground.copies(free_for(node, ground.pod))
-        if node.unschedulable and node.ready == "True" and not node.closed_by and pods:
+def _uncordoned(nodes: Iterable[NodeRow], pod: PodRow, short: int) -> Iterator[Way]:
+    """Cordoned nodes that would take some of so many pods like this one."""
+    for node in nodes:
+        if not (node.unschedulable and node.ready == "True" and not node.closed_by and _is_of(node, pod)):
+            continue
+        pods = min(short, free_for(node, pod) // pod.gpus) if pod.gpus else short
+        if pods:
             facts = (("by", node.cordoned_by), ("since_at", node.cordoned_at), ("trouble", ",".join(node.reasons)))
-            yield Way(Remedy.UNCORDON, name, pods, facts=facts)
+            yield Way(Remedy.UNCORDON, node.name, pods, facts=facts)
+
+
+def _is_of(node: NodeRow, pod: PodRow) -> bool:
+    return pod.product in {"", node.product_name}
 
 
 def _letting_go(ground: _Ground) -> Iterator[Way]:

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from fleet.domain.picture import PodRow, Snapshot
+from fleet.domain.attention import Concern, of_workload
+from fleet.domain.picture import AttentionRow, PodRow, Snapshot
 from fleet.domain.rollout_picture import HoldupRow, RolloutRow
 
 HELD = "Deployment/ml/llm-chat"
@@ -76,7 +77,17 @@ def _pod(suffix: str, made_at: float, *, stage: str, gpus: int, node: str = "", 
     )  # fmt: skip
 
 
+def concern(now: float) -> AttentionRow:
+    """The one that is held up, as what needs a person."""
+    serving = (("desired", 10), ("available", 8), ("deadline", now + 310))
+    hole = (("remedy", "uncordon"), ("place", "node-16"), ("gpus", 8), ("product", "A100"), ("hole", 1))
+    facts = (("causes", "no-hole"), ("late", 0), ("old", 5), *serving, ("count", 3), *hole)
+    return of_workload(Concern.ROLLOUT_HELD, HELD, now - 460, facts)
+
+
 def shown(found: Snapshot, now: float) -> Snapshot:
     """The demo fleet with these rollouts, and with the pods of the one that is held up."""
+    told = concern(now)
+    attention = {**found.attention, f"{told.kind}:{told.subject}": told}
     others = {key: pod for key, pod in found.pods.items() if pod.workload != HELD}
-    return msgspec.structs.replace(found, rollouts=rollouts(now), pods={**others, **pods(now)})
+    return msgspec.structs.replace(found, rollouts=rollouts(now), pods={**others, **pods(now)}, attention=attention)

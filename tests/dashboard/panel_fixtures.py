@@ -84,6 +84,14 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
     ),
     Concern.WORKLOAD_SHORT: (("desired", 1_200), ("available", 1_000), ("ready", 1_001), ("gpus", 1)),
     Concern.WORKLOAD_STARTING: (("desired", 3), ("available", 2), ("ready", 2), ("gpus", 8)),
+    Concern.ROLLOUT_HELD: (
+        ("causes", "no-hole,crash"), ("late", 1), ("old", 2), ("desired", 10), ("available", 8), ("deadline", demo.NOW + 310),
+        ("count", 3), ("remedy", "uncordon"), ("place", "node-16"), ("gpus", 2), ("product", "A100"), ("hole", 1),
+    ),
+    Concern.PODS_HELD_UP: (
+        ("causes", "crash"), ("late", 0), ("old", 0), ("desired", 1), ("available", 0), ("deadline", None), ("count", 1),
+        ("remedy", "read-log"), ("place", "x-0"), ("container", "<b>"), ("restarts", 4), ("code", 137), ("reason", "OOMKilled"),
+    ),
     Concern.PODS_WAITING: (
         ("pods", 1), ("gpus", 2), ("resource", "nvidia.com/gpu"), ("product", None), ("hole", 4), ("reason", "Unschedulable"),
         ("message", "node(s) had untolerated taint <b>"), ("pod", "ml/x-0"),
@@ -105,8 +113,8 @@ FACTS: dict[Concern, tuple[tuple[str, str | int | float | None], ...]] = {
 
 
 OF_NODES = [c for c in Concern if c not in
-            {Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS,
-             Concern.RACK_EVENT, *OF_CHECKPOINTS}]  # fmt: skip
+            {Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS, Concern.ROLLOUT_HELD,
+             Concern.PODS_HELD_UP, Concern.RACK_EVENT, *OF_CHECKPOINTS}]  # fmt: skip
 
 
 def odd() -> Snapshot:
@@ -164,6 +172,13 @@ def odd() -> Snapshot:
         ("pods", 1), ("gpus", 8), ("product", "H100"), ("hole", 3))))  # fmt: skip
     entries.append(AttentionRow(Concern.PODS_WAITING, "warn", 6, "Job/ns/two", since_at=demo.NOW, facts=(
         ("pods", 2), ("gpus", 8), ("product", None), ("hole", 3))))  # fmt: skip
+    counted = (("desired", 2), ("available", 2), ("deadline", None))
+    entries += [
+        AttentionRow(Concern.ROLLOUT_HELD, "bad", 6, "Deployment/ns/said", since_at=demo.NOW, facts=(
+            ("causes", "quota"), ("late", 0), *counted, ("count", 0), ("remedy", None), ("place", None),
+            ("said", "exceeded <b>."))),
+        AttentionRow(Concern.ROLLOUT_HELD, "bad", 6, "Deployment/ns/late", facts=(("causes", ""), ("late", 1), *counted)),
+    ]  # fmt: skip
     total = FleetRow(
         nodes=1_234, nodes_ready=1_234, gpus=9_000, available=8_990, tainted=10, withdrawn=0, free=1, overcommit=1,
         largest_hole=1, largest_hole_node="n10", slots=((1, 1), (8, 0)), fragmentation=((1, 0.0), (2, 1.0), (8, 0.995)),

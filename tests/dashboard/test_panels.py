@@ -191,7 +191,7 @@ def test_every_state_and_concern_of_the_domain_has_words():
 
 NOT_OF_NODES = (
     Concern.WORKLOAD_SHORT, Concern.WORKLOAD_STARTING, Concern.PODS_WAITING, Concern.CLAIMS, Concern.RACK_EVENT,
-    *OF_CHECKPOINTS,
+    Concern.ROLLOUT_HELD, Concern.PODS_HELD_UP, *OF_CHECKPOINTS,
 )  # fmt: skip
 
 
@@ -358,11 +358,11 @@ def test_every_entry_has_a_next_action_where_there_is_one():
     assert of_checkpoints
     assert all(entry.training and entry.action and not entry.page for entry in of_checkpoints)
     assert told == {
-        "pods-waiting:K/ns/s-22": ("waiting", "Open waiting pods"),
+        "pods-waiting:K/ns/s-24": ("waiting", "Open waiting pods"),
         "pods-waiting:ns/evil-pod": ("waiting", "Open waiting pods"),
         "pods-waiting:Job/ns/two": ("waiting", "Open waiting pods"),
-        "workload-short:K/ns/s-21": ("workloads", "Open n1"),
-        "workload-starting:K/ns/s-23": ("workloads", "Open n1"),
+        "workload-short:K/ns/s-23": ("workloads", "Open n1"),
+        "workload-starting:K/ns/s-25": ("workloads", "Open n1"),
     }
 
 

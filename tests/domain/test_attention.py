@@ -134,7 +134,6 @@ def _of(kind: str, status: Mapping[str, Any], *conditions: Mapping[str, Any], **
         pytest.param(controller("Deployment", "web", 3, status=SHORT), EPOCH_AT, id="its own age"),
         pytest.param(controller("Deployment", "web", 3, status=SHORT | UNAVAILABLE), EPOCH_AT, id="not Available"),
         pytest.param(_of("Deployment", SHORT, DONE), EPOCH_AT, id="the last rollout is through"),
-        pytest.param(_of("Deployment", SHORT, STUCK), LATER_AT, id="the rollout is stuck"),
         pytest.param(controller("StatefulSet", "web", 3, status=SHORT), EPOCH_AT, id="no conditions"),
     ],
 )
@@ -169,13 +168,13 @@ ENDING = STARTING | {"deletionTimestamp": LATER}
             _of("Deployment", NONE, ROLLING), [STARTING] * 2, "workload-starting", id="a pod is not there yet"
         ),
         pytest.param(_of("Deployment", NONE, ROLLING), [STARTING, STARTING, CRASHED], "workload-starting", id="crash"),
-        pytest.param(_of("Deployment", NONE, STUCK), [STARTING, STARTING, CRASHED], "workload-short", id="stuck"),
+        pytest.param(_of("Deployment", NONE, STUCK), [STARTING, STARTING, CRASHED], "rollout-held", id="stuck"),
         pytest.param(_of("Deployment", NONE, DONE), [STARTING] * 3, "workload-starting", id="scaled up"),
         pytest.param(_of("Deployment", NONE, DONE), [STARTING] * 2, "workload-short", id="scaled up, without pods"),
         pytest.param(_of("Deployment", NONE, DONE, generation=2), [], "workload-starting", id="not seen yet"),
         pytest.param(_of("StatefulSet", NONE), [STARTING] * 3, "workload-starting", id="no progress is told"),
-        pytest.param(_of("StatefulSet", NONE), [STARTING, STARTING, CRASHED], "workload-short", id="one crashes"),
-        pytest.param(_of("StatefulSet", NONE), [STARTING, STARTING, RESTARTED], "workload-short", id="one restarted"),
+        pytest.param(_of("StatefulSet", NONE), [STARTING, STARTING, CRASHED], "pods-held-up", id="one crashes"),
+        pytest.param(_of("StatefulSet", NONE), [STARTING, STARTING, RESTARTED], "pods-held-up", id="one restarted"),
         pytest.param(_of("StatefulSet", NONE), [STARTING, STARTING, ENDING], "workload-short", id="one is ending"),
         pytest.param(
             _of("StatefulSet", {"readyReplicas": 3, "availableReplicas": 2}),
@@ -202,13 +201,13 @@ def test_a_lack_is_as_old_as_the_newest_pod_that_is_not_ready() -> None:
     assert found.workloads["StatefulSet/lab/web"].short_since_at == LATER_AT
 
 
-def test_a_pod_that_crashes_makes_its_workload_short_at_once() -> None:
+def test_a_pod_that_crashes_is_told_at_once() -> None:
     owner: dict[str, Any] = {"ownerReferences": owned_by("StatefulSet", "web")}
     starts = [pod(f"p{i}", **owner, **STARTING) for i in range(3)]
     live = inventory(node(), _of("StatefulSet", NONE), *starts)
     assert [row.kind for row in live.snapshot().attention.values()] == ["workload-starting"]
     live.apply(changed(pod("p0", **owner, **CRASHED)))
-    assert [row.kind for row in live.snapshot().attention.values()] == ["workload-short"]
+    assert [row.kind for row in live.snapshot().attention.values()] == ["pods-held-up"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from fleet.domain.changes import Screen, View
 from fleet.domain.inventory import Inventory
 from fleet.domain.kube import Kind, Listed
 from fleet.domain.picture import EMPTY, Snapshot
+from fleet.domain.stages import Stage
 from tests.domain.cluster import EPOCH, KIND_OF, budget, changed, controller, deleted, node, occurrence, owned_by, pod
 
 Made = dict[str, Any]
@@ -200,7 +201,7 @@ def test_numbers_hold_together(objects: list[Made]) -> None:
     for row in shown.nodes.values():
         assert all(r.free == max(0, r.allocatable - r.allocated) for r in row.resources)
         assert sum(r.allocated for r in row.resources) == sum(
-            p.gpus for p in shown.pods.values() if p.node == row.name and p.status != "Completed"
+            p.gpus for p in shown.pods.values() if p.node == row.name and p.stage != Stage.ENDED
         )
         assert row.usable or "f" not in row.cells
     assert {row.workload for row in shown.pods.values()} - {""} <= shown.workloads.keys()

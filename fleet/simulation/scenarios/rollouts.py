@@ -136,7 +136,7 @@ STORIES = (
         "A rollout that no GPU is left for",
         "A server is released with maxSurge 1 and maxUnavailable 0 while every GPU of its model is taken: the new pod waits"
         " for ever, the rollout exceeds its deadline, the old version goes on.",
-        "Fleet: needs attention, the waiting pod and the rollout of serving/voice-api. It ends when one GPU becomes free.",
+        "Fleet: needs attention, the rollout of serving/voice-api is held up. It ends when one GPU becomes free.",
         150.0,
         stuck_rollout,
     ),

@@ -25,7 +25,8 @@ const OF_CHECKPOINTS = new Set([
   "checkpoint-none", "checkpoint-critical", "checkpoint-corrupt", "checkpoint-stale", "checkpoint-unreadable", "checkpoint-skew",
   "checkpoint-not-granted",
 ]);
-const OF_ROLLOUTS = new Set(["workload-short", "workload-starting"]), ROLLED = new Set(["Deployment", "StatefulSet", "DaemonSet"]);
+const HELD_UP = new Set(["rollout-held", "pods-held-up"]), OF_ROLLOUTS = new Set([...HELD_UP, "workload-short", "workload-starting"]);
+const ROLLED = new Set(["Deployment", "StatefulSet", "DaemonSet"]);
 const TROUBLES = new Set(["denied", "gone", "changed", "outside", "too-many", "silent", "failed"]);
 
 const KINDS = 11; // that are watched: fleet/domain/kube.py
@@ -114,6 +115,8 @@ const EVIDENCE = {
   },
   "workload-short": short,
   "workload-starting": short,
+  "rollout-held": heldUp,
+  "pods-held-up": heldUp,
   "node-tainted": (facts) => ({ taint: text(facts, "taint"), held: held(facts) }),
   cordoned: (facts) => {
     const by = text(facts, "by"), closed = say("evidence.closed", { n: count(facts, "free") });
@@ -231,16 +234,59 @@ function short(facts, owner) {
 }
 
 /**
+ * All its serious reasons, the most serious first.
+ * @param {Facts} facts
+ * @returns {Text}
+ */
+function why(facts) {
+  const causes = text(facts, "causes").split(",").filter(Boolean).map((cause) => say(`rollouts.cause.${cause}`));
+  return [...causes, count(facts, "late") ? say("rollouts.late") : ""];
+}
+
+/**
+ * Why, what was seen of the first reason, what still serves, and one way out.
+ * @param {Facts} facts
+ * @returns {Record<string, Value>}
+ */
+function heldUp(facts) {
+  const counts = { available: count(facts, "available"), desired: count(facts, "desired") }, deadline = facts["deadline"];
+  const until = typeof deadline === "number" && say("evidence.serving-until", { ...counts, time: { clock: deadline } });
+  const remedy = text(facts, "remedy");
+  return {
+    why: why(facts), seen: seen(facts), serving: until || say("evidence.serving", counts),
+    way: remedy && say(`evidence.way.${remedy}`, { place: text(facts, "place") }),
+  };
+}
+
+/**
+ * @param {Facts} facts
+ * @returns {Text}
+ */
+function seen(facts) {
+  const words = text(facts, "said").replace(/\.+$/, ""), code = facts["code"], reason = text(facts, "reason");
+  if ("hole" in facts) return say("evidence.no-hole", { n: count(facts, "count"), need: need(facts), hole: count(facts, "hole") });
+  if (typeof code === "number") {
+    const told = reason ? `${code} (${reason})` : String(code);
+    return say("evidence.ended", { n: count(facts, "restarts"), container: text(facts, "container"), code: told });
+  }
+  return words && say("evidence.says", { words });
+}
+
+/** @param {Facts} facts */
+function need(facts) {
+  const n = count(facts, "gpus"), product = text(facts, "product");
+  return product ? say("gpus.of", { n, product }) : say("gpus", { n });
+}
+
+/**
  * A hole that is too small explains itself; otherwise the scheduler's words do.
  * @param {Facts} facts
  */
 function waiting(facts) {
-  const n = count(facts, "gpus"), hole = count(facts, "hole"), product = text(facts, "product");
-  const need = product ? say("gpus.of", { n, product }) : say("gpus", { n });
-  const pods = count(facts, "pods");
-  if (hole < n) return say("evidence.pods-waiting", { n: pods, need, hole });
+  const hole = count(facts, "hole"), n = count(facts, "pods");
+  if (hole < count(facts, "gpus")) return say("evidence.pods-waiting", { n, need: need(facts), hole });
   const reason = text(facts, "message") || text(facts, "reason") || null;
-  return say("evidence.pods-waiting-other", { n: pods, need, reason });
+  return say("evidence.pods-waiting-other", { n, need: need(facts), reason });
 }
 
 /**
