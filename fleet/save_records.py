@@ -7,7 +7,7 @@ another. Must not read a store, and judges nothing.
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -54,6 +54,16 @@ def workloads(cluster: str) -> list[str]:
     """Those of which a complete checkpoint was ever seen, sorted."""
     rows = CheckpointSeen.objects.filter(cluster=cluster, state=State.COMPLETE)
     return sorted(rows.order_by().values_list("workload", flat=True).distinct())
+
+
+def first_seen(cluster: str, workload: str, wanted: Collection[tuple[str, float]]) -> dict[tuple[str, float], float]:
+    """When each of these checkpoints, by path and commit, was found for the first time; the others never were."""
+    rows = CheckpointSeen.objects.filter(cluster=cluster, workload=workload, committed_at__in=[at for _, at in wanted])
+    found: dict[tuple[str, float], float] = {}
+    for row in rows.order_by("-seen_at"):
+        if row.committed_at is not None and (row.path, row.committed_at) in wanted:
+            found[row.path, row.committed_at] = row.seen_at
+    return found
 
 
 _FIELDS: Final = ("committed_at", "step", "duration_s", "size_bytes", "path")
@@ -156,12 +166,23 @@ class Remembered:
         self._lock = threading.Lock()
         self._usual: dict[str, tuple[float, Usual]] = {}
         self._reports: dict[str, tuple[float, Report | None]] = {}
+        self._first: dict[str, dict[tuple[str, float], float]] = {}
 
     def usual(self, workload: str) -> Usual:
         return self._known(self._usual, workload, lambda: save_history.usual(last_saves(self._cluster, workload)))
 
     def report(self, workload: str) -> Report | None:
         return self._known(self._reports, workload, lambda: last_report(self._cluster, workload))
+
+    def first_seen(self, workload: str, wanted: Collection[tuple[str, float]]) -> Mapping[tuple[str, float], float]:
+        """Never changes once it is known."""
+        with self._lock:
+            known = self._first.get(workload, {})
+        if not known.keys() >= {*wanted}:
+            known = first_seen(self._cluster, workload, wanted)
+            with self._lock:
+                self._first[workload] = known
+        return known
 
     def forget(self, workload: str) -> None:
         """The ledger has heard something new."""
@@ -173,7 +194,7 @@ class Remembered:
         """Only these: the others are gone."""
         names = {*wanted}
         with self._lock:
-            for table in (self._usual, self._reports):
+            for table in (self._usual, self._reports, self._first):
                 for workload in table.keys() - names:
                     del table[workload]
 

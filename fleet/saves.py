@@ -56,6 +56,7 @@ class Survey:
     ) -> None:
         self.read_bytes = 0  # of the last call
         self.judged = 0  # checkpoints of the last call that had to be read
+        self.root = path  # where the path of the last call led
         self._store, self._path, self._limits, self._now = store, path, limits, now
         self._name = name or path.rpartition("/")[2]
         self._known: dict[str, tuple[int, Checkpoint]] = {}
@@ -65,6 +66,7 @@ class Survey:
         """The checkpoints by directory, as old as they are `now`. Raises PortError when the path cannot be listed, or holds far
         too many files."""
         root, listing = self._list()
+        self.root = root
         self.read_bytes = self.judged = 0
         self._units = {unit.path: unit for unit in self._find(root, listing)}
         self._known = {path: self._judge(unit, listing.uploads) for path, unit in self._units.items()}

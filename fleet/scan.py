@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from fleet import save_records
 from fleet.discovery import Discovery
-from fleet.domain import save_rows
+from fleet.domain import last_saves, save_rows
 from fleet.domain.checkpoints import Checkpoint, State
 from fleet.domain.freshness import Freshness
 from fleet.domain.picture import Snapshot
@@ -64,7 +64,7 @@ class Scanner:
         for workload, training in trainings.items():
             if stopping.is_set():
                 return
-            found[workload] = self._look(training)
+            found[workload] = last_saves.shared(self._look(training), trainings.values())
         self._note(found)
         self._publish(found, time.monotonic() - began)
 

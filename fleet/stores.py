@@ -6,10 +6,10 @@ Must not judge what it finds (`freshness` does), choose adapters (`wiring` does)
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from fleet.domain import freshness, grants
+from fleet.domain import found_saves, freshness, grants
 from fleet.domain.checkpoint_shelves import Shelf
 from fleet.domain.checkpoints import Checkpoint
 from fleet.domain.freshness import Freshness, Report
@@ -33,6 +33,9 @@ class Past(Protocol):
 
     def report(self, workload: str) -> Report | None: ...
 
+    def first_seen(self, workload: str, wanted: Collection[tuple[str, float]]) -> Mapping[tuple[str, float], float]:
+        """When each of these checkpoints, by path and commit, was seen for the first time, of those that ever were."""
+
 
 class NoPast:
     def usual(self, _workload: str) -> Usual:
@@ -40,6 +43,9 @@ class NoPast:
 
     def report(self, _workload: str) -> Report | None:
         return None
+
+    def first_seen(self, _workload: str, _wanted: Collection[tuple[str, float]]) -> Mapping[tuple[str, float], float]:
+        return {}
 
 
 class Stores:
@@ -62,14 +68,15 @@ class Stores:
             return freshness.unread(training, now, usual, report, found)
         limit_s = within_s if within_s is not None else FRESH_WITHIN_S if fresh else SCAN_WITHIN_S
         try:
-            shelves = self._door(found.grant).shelves(found.path, usual.cost_s or 0.0, now, limit_s, fresh=fresh)
+            root, shelves = self._door(found.grant).shelves(found.path, usual.cost_s or 0.0, now, limit_s, fresh=fresh)
         except PortError as error:
             if error.reason != "gone" or not found.path or usual.saves:
                 return freshness.unread(training, now, usual, report, error.reason or "failed", str(error))
-            shelves = ()  # it has not saved yet, and makes its directory when it does
-        shelf = freshness.chosen(shelves, found.path)
-        below = shelf is not None and shelf.path != found.path
-        return freshness.freshness(training, shelf, now, usual, report, below=below)
+            root, shelves = found.path, ()  # it has not saved yet, and makes its directory when it does
+        shelf = freshness.chosen(shelves, root)
+        counting = [each for each in found_saves.counting(shelf) if each] if shelf else []
+        first = self._past.first_seen(training.workload, {(each.path, each.committed_at or 0.0) for each in counting})
+        return freshness.freshness(training, shelf, now, usual, report, root=root, first=first)
 
     def deep(self, training: Training, path: str) -> Iterator[Progress | Checkpoint]:
         """Compare one checkpoint, by its path in the store, with its own checksums; reads all of it. Raises PortError."""
@@ -105,8 +112,8 @@ class _Door:
 
     def shelves(
         self, path: str, usual_save_s: float, now: float | None, within_s: float, *, fresh: bool
-    ) -> tuple[Shelf, ...]:
-        """Raises PortError, also when it takes too long."""
+    ) -> tuple[str, tuple[Shelf, ...]]:
+        """With where the path leads within the store. Raises PortError, also when it takes too long."""
         with self._lock:
             room = self._rooms.setdefault(path, _Room())
             silent = bool(self._overdue) and not fresh
@@ -124,7 +131,7 @@ class _Door:
             raise _silence()
         if call.error is not None:
             raise call.error
-        return call.shelves
+        return call.root, call.shelves
 
     def deep(self, root: str, path: str) -> Iterator[Progress | Checkpoint]:
         """On the caller's thread, with a survey of its own so that nobody waits for it, once the store has answered."""
@@ -140,6 +147,7 @@ class _Door:
             if room.survey is None:
                 room.survey = Survey(self._opened(), path)
             call.shelves = room.survey.shelves(usual_save_s, now)
+            call.root = room.survey.root
         except Exception as error:  # noqa: BLE001 - handed to whoever waits
             call.error = error
         finally:
@@ -165,6 +173,7 @@ class _Room:
 class _Call:
     def __init__(self) -> None:
         self.done = threading.Event()
+        self.root = ""
         self.shelves: tuple[Shelf, ...] = ()
         self.error: Exception | None = None
 

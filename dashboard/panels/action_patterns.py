@@ -96,6 +96,8 @@ LOSS: Patterns = {
     "act.loss.unsaved.undeclared": _("nobody says where it saves"),
     "act.loss.unsaved.local": _("saved where only it can read"),
     "act.loss.unsaved.shared": _("others save below the same directory"),
+    "act.loss.unsaved.clock": _("its checkpoint is dated later than it was seen"),
+    "act.loss.unsaved.untimed": _("its reports do not say how long a save takes"),
     "act.loss.gang": ngettext("{n} GPU of its job elsewhere stops too", "{n} GPUs of its job elsewhere stop too"),
     "act.loss.grace": _("{grace_s} to finish them"),
     "act.loss.warm-up": _("Ready again after about {warm_up_s}"),

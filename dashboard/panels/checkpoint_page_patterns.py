@@ -118,6 +118,13 @@ CHECKPOINT_PAGES: Patterns = {
     ),
     "ckpt.why.no-place": ngettext("Nobody says where {n} job saves", "Nobody says where {n} jobs save"),
     "ckpt.do.no-place": _("Annotate its pods with vigie.dev/checkpoint-uri, or note the place on its page here."),
+    "ckpt.why.shared": ngettext(
+        "Which checkpoints are those of {n} job cannot be told",
+        "Which checkpoints are those of {n} jobs cannot be told",
+    ),
+    "ckpt.do.shared": _(
+        "Another job, or another pod of the same one, saves in or below the same directory. Let each declare one of its own."
+    ),
     "ckpt.why.local": ngettext(
         "Only its own machine could show what {n} job saves", "Only their own machines could show what {n} jobs save"
     ),

@@ -44,7 +44,7 @@ def reasons(row: CheckpointRow) -> Iterator[Reason]:
 
 def _unread(row: CheckpointRow) -> Iterator[Reason]:
     """Why no store was read for it."""
-    if row.trouble in {"no-place", "local", "no-scan"}:
+    if row.trouble in {"no-place", "local", "no-scan", "shared"}:
         yield Reason(row.trouble, "off", "" if row.trouble == "no-scan" else row.place)
     elif row.trouble == "not-granted":
         yield Reason("not-granted", "off", row.uri)

@@ -112,7 +112,15 @@ PODS: Patterns = {
     ),
     "guard.checkpoint.shared": _("Which checkpoints are those of {subject} cannot be told"),
     "guard.checkpoint.shared.why": _(
-        "Another workload saves in or below the same directory. Let each declare a directory of its own."
+        "Another workload, or another pod of its own, saves in or below the same directory. Let each declare one of its own."
+    ),
+    "guard.checkpoint.clock": _("How old the checkpoint of {subject} is cannot be told"),
+    "guard.checkpoint.clock.why": _(
+        "It is dated later than Vigie saw it, so clocks differ. Set that of the store, of the node that writes, or of Vigie."
+    ),
+    "guard.checkpoint.untimed": _("How old the state is that {subject} reports cannot be told"),
+    "guard.checkpoint.untimed.why": _(
+        "It does not say how long its save took, and no earlier one tells. Let it report duration_s."
     ),
     "guard.checkpoint.reported": _("Only {subject} itself says that it has saved"),
     "guard.checkpoint.reported.why": _("It reports step {step}, {age_s} ago. No store that Vigie reads shows it."),

@@ -16,6 +16,7 @@ from fleet.domain import training
 from fleet.domain.capacity import finished
 from fleet.domain.facts import Facts, Saved, Unsaved, trains, workload
 from fleet.domain.freshness import Freshness
+from fleet.domain.gangs import gang
 from fleet.domain.losses import Draft
 from fleet.domain.save_sites import Volumes
 from fleet.domain.specs import FullPod
@@ -28,7 +29,9 @@ def last_saves(site: Site, facts: Facts, pool: Executor, now: Callable[[], float
     """The facts with the last checkpoint of every training pod that ends with the action, or why none is known."""
     ending = [pod for pod in Draft(facts).ending if trains(facts, pod) and not finished(pod)]
     records = site.records() if ending else {}
-    found = {pod.metadata.uid: _training(facts, pod, records) for pod in ending}
+    found = {
+        pod.metadata.uid: replace(_training(facts, pod, records), pods=1 + len(gang(facts, pod))) for pod in ending
+    }
     places = {_place(one): one for one in found.values()}
     looks = {place: pool.submit(_look, site, one, now()) for place, one in places.items()}
     seen = {uid: looks[_place(one)].result() for uid, one in found.items()}

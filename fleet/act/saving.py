@@ -15,7 +15,7 @@ from fleet.act import VIGIE, plan_of, tell
 from fleet.act.steps import GONE, Done, Failed, Outcome, Wait, Work, frozen
 from fleet.domain import first_saves, last_saves, training
 from fleet.domain.capacity import finished
-from fleet.domain.facts import CLOCKS_S
+from fleet.domain.found_saves import CLOCKS_S
 from fleet.domain.freshness import Freshness
 from fleet.domain.plans import Save
 from fleet.domain.specs import FullPod
@@ -211,7 +211,7 @@ def _mark(work: Work, one: Save, seen: Freshness) -> Mark | None:
         return Mark(best.at, best.step, best.uri, None, best.lost_since_at, seen.shelf) if best else None
     if _trusted(work, one) and seen.report is not None:
         said = seen.report
-        return Mark(said.at, said.step, said.uri, said.received_at, said.lost_since_at)
+        return Mark(said.at, said.step, said.uri, said.received_at, seen.reported_since_at)
     return None
 
 

@@ -14,6 +14,7 @@ from fleet.domain import blue_green, budgets, machines, training
 from fleet.domain.budgets import Allowance, Scale
 from fleet.domain.capacity import effective_requests
 from fleet.domain.draining import Answer
+from fleet.domain.found_saves import CLOCKS_S
 from fleet.domain.gpus import Measure
 from fleet.domain.labelled import Labelled
 from fleet.domain.objects import Budget, Node, Service
@@ -30,7 +31,6 @@ SCRATCH = "vigie.dev/scratch"  # names of emptyDir volumes whose content nobody 
 SCALELESS = frozenset({"Job", "CronJob", "DaemonSet"})
 EMPTYING = frozenset({"drain", "maintain"})  # kinds of action that move the pods of a node
 REBOOTS = frozenset({"maintain"})  # kinds that end every pod of the node, also those that no drain moves
-CLOCKS_S = 2.0  # so far apart may two clocks be
 
 
 class Actor(Struct, frozen=True):
@@ -93,7 +93,9 @@ class Saved(Struct, frozen=True):
 class Unsaved(Struct, frozen=True):
     """Why no checkpoint of a training pod's workload is known. `why`: "none" (the store was read and holds none that is
     complete), "not-granted", "unreadable", "late" (no answer in time), "undeclared" (nobody says where), "local" (only its own
-    pod or node could tell), "shared" (others save below the same directory, so whose they are is not known)."""
+    pod or node could tell), "shared" (others save below the same directory, so whose they are is not known), "clock" (the newest
+    is dated after it was seen, so how old it is is not known), "untimed" (it reports its saves, and nobody says how long they
+    take, so how old the state in them is is not known)."""
 
     why: str
     durable: bool | None = None  # what is saved there

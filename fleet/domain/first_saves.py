@@ -52,7 +52,7 @@ def _shows(facts: Facts, pod: FullPod) -> bool:
         return True
     if uid in facts.saved:
         return not facts.saved[uid].reported
-    return uid in facts.unsaved and facts.unsaved[uid].why == "none"
+    return uid in facts.unsaved and facts.unsaved[uid].why in {"none", "clock"}
 
 
 def saves(facts: Facts, ending: Iterable[FullPod]) -> tuple[Save, ...]:

@@ -7,14 +7,16 @@ to do about it.
 Source: the project's notes on checkpoints, "Freshness".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct, structs
 
-from fleet.domain.checkpoint_shelves import Shelf, age, order
-from fleet.domain.checkpoints import Checkpoint, Components, Format, State
+from fleet.domain import found_saves
+from fleet.domain.checkpoint_shelves import Shelf, order
+from fleet.domain.checkpoints import Checkpoint, State
+from fleet.domain.found_saves import CLOCKS_S, Broken, Disagreement, Found, InFlight, Left, Seen
 from fleet.domain.save_history import Usual
 from fleet.domain.training import Life, Training
 
@@ -22,7 +24,6 @@ LEAST_SLACK_S: Final = 60.0
 SLACK_SHARE: Final = 0.1  # of the interval
 MOST_SLACK_SHARE: Final = 0.5
 NONE_AFTER_S: Final = 3600.0  # without a checkpoint, where nobody says how often it means to save
-CLOCKS_S: Final = 2.0  # so far apart may two clocks be
 SHOWN: Final = 12  # checkpoints of a workload that are kept for screens
 MOST_NOTES: Final = 5  # about each of them
 
@@ -49,63 +50,6 @@ UNREAD: Final = {
 }
 
 
-class Found(Struct, frozen=True):
-    """One whole checkpoint. `uri`: where it is, as the workload's own with the rest of the path. `state_at`: what it holds may be
-    as old as that; see `state_at`."""
-
-    at: float
-    step: int | None
-    size_bytes: int
-    components: Components
-    uri: str
-    format: Format | None = None
-    state: State = State.COMPLETE
-    state_at: float | None = None
-
-    @property
-    def lost_since_at(self) -> float:
-        """From when on work is lost that goes on from here."""
-        return self.at if self.state_at is None else self.state_at
-
-
-class InFlight(Struct, frozen=True):
-    """A save that goes on."""
-
-    path: str
-    step: int | None
-    size_bytes: int  # so far
-    started_at: float  # at the latest
-    last_byte_at: float
-
-
-class Left(Struct, frozen=True):
-    """Saves that were given up: they cost disk."""
-
-    count: int = 0
-    size_bytes: int = 0
-
-
-class Broken(Struct, frozen=True):
-    """What ought to be the newest checkpoint, and cannot be used. `why`: a `Sign`, `file`: of which file."""
-
-    path: str
-    step: int | None
-    state: State
-    why: str = ""
-    file: str = ""
-    seen_at: float = 0.0  # its last byte
-
-
-class Disagreement(Struct, frozen=True):
-    """A tracker names another checkpoint than the newest complete one: a rollback, or a save that failed."""
-
-    tracker: str
-    says: str
-    step: int | None
-    newest_step: int | None
-    found: State | None  # of what it names; None: there is none
-
-
 class Report(Struct, frozen=True):
     """What the trainer itself says of its last save. `received_at`: by our clock."""
 
@@ -117,14 +61,20 @@ class Report(Struct, frozen=True):
     received_at: float = 0.0
 
     @property
-    def lost_since_at(self) -> float:
-        """From when on work is lost that goes on from here: what was saved is the state at the beginning of its save."""
-        return self.at - (self.duration_s or 0.0)
+    def seen_at(self) -> float:
+        """Its commit by our clock: at the latest, where the trainer's is ahead."""
+        return min(self.at, self.received_at or self.at)
+
+    @property
+    def misdated(self) -> bool:
+        """Whether it speaks of the future: how old it is, nobody knows."""
+        return self.at - self.seen_at > CLOCKS_S
 
 
 class Freshness(Struct, frozen=True):
     """Of one workload at `scanned_at`. Times are seconds since 1970. `read`: whether a store was read for it; everything about
-    checkpoints is empty without. `trouble`: why it was not: a token of `ports.CheckpointStore`, or one of `UNREAD`."""
+    checkpoints is empty without. `trouble`: why it was not: a token of `ports.CheckpointStore`, or one of `UNREAD`. `shared`:
+    others save below the same directory, so whose the newest one is cannot be told."""
 
     training: Training
     standing: Standing
@@ -135,7 +85,7 @@ class Freshness(Struct, frozen=True):
     newest: Found | None = None  # complete
     resumable: Found | None = None  # newest complete with weights, optimizer and position
     tracked: Found | None = None  # complete, and what a tracker names instead of the newest
-    skew_s: float = 0.0  # how far in the future the newest one was committed
+    skew_s: float = 0.0  # how far in the future the newest one was committed when it was seen first
     in_flight: InFlight | None = None
     abandoned: Left = Left()
     weights_only: int = 0  # checkpoints that nobody can resume from
@@ -148,6 +98,7 @@ class Freshness(Struct, frozen=True):
     usual: Usual = Usual()
     shelf: str = ""  # the directory that counts, relative to the store
     below: bool = False  # that is not the one that was declared, but the last written of those below it
+    shared: bool = False
     checkpoints: tuple[Checkpoint, ...] = ()  # the latest by step, of that directory
 
     @property
@@ -158,14 +109,14 @@ class Freshness(Struct, frozen=True):
     @property
     def age_s(self) -> float | None:
         """Of the newest complete checkpoint, never negative; None: there is none."""
-        return None if self.newest is None else max(0.0, self.scanned_at - self.newest.at)
+        return None if self.newest is None else max(0.0, self.scanned_at - self.newest.seen_at)
 
     @property
     def due_at(self) -> float | None:
         """From when on it is stale; None: nothing complete, or no target."""
         if self.newest is None or self.target_s is None:
             return None
-        return min(self.newest.at, self.scanned_at) + stale_after_s(self.target_s, self.save_cost_s or 0.0)
+        return self.newest.seen_at + stale_after_s(self.target_s, self.save_cost_s or 0.0)
 
     @property
     def resumes_from(self) -> Found | None:
@@ -181,13 +132,24 @@ class Freshness(Struct, frozen=True):
         """From when on work would be lost if its node died now: since the state of the checkpoint that it would resume from, or
         since it runs. None: nobody knows."""
         if not self.read:
-            return None if self.report is None else self.report.lost_since_at
+            return self.reported_since_at
+        if self.shared:
+            return None
         best = self.resumes_from
         begun = (
             self.training.running_since_at if self.training.running_since_at is not None else self.training.started_at
         )
         since = [at for at in (best.lost_since_at if best else None, begun) if at is not None]
         return max(since) if since else None
+
+    @property
+    def reported_since_at(self) -> float | None:
+        """The same by the last report: what it saved is the state at the beginning of its save. None: there is none, or nobody
+        has ever said how long a save takes."""
+        if self.report is None:
+            return None
+        took = [s for s in (self.report.duration_s, self.usual.cost_s) if s is not None]
+        return self.report.seen_at - max(took) if took else None
 
     @property
     def at_risk_s(self) -> float | None:
@@ -223,7 +185,7 @@ def unread(
     if training.life is not Life.ACTIVE:
         return structs.replace(found, standing=Standing.RESTING)
     if report is not None:
-        late = _standing(found, min(report.at, report.received_at or report.at))
+        late = _standing(found, report.seen_at)
         standing = late if late in {Standing.STALE, Standing.CRITICAL} else Standing.REPORTED
         return structs.replace(found, standing=standing)
     return structs.replace(found, standing=UNREAD.get(trouble, Standing.UNREADABLE))
@@ -236,13 +198,23 @@ def freshness(
     usual: Usual,
     report: Report | None = None,
     *,
-    below: bool = False,
+    root: str = "",
+    first: Mapping[tuple[str, float], float] | None = None,
 ) -> Freshness:
-    """Of what was read. `shelf` None: there is nothing that looks like a checkpoint. A report is shown and changes nothing: what
-    a store shows counts more than what anybody says about it."""
-    base = _with_target(Freshness(training, Standing.UNKNOWN, now, read=True, below=below), usual, report)
-    found = _with_shelf(base, shelf, now) if shelf is not None else base
+    """Of what was read at `root` of the store. `shelf` None: there is nothing that looks like a checkpoint. `first`: when each
+    was seen first, by path and commit. A report is shown and changes nothing: what a store shows counts more than what anybody
+    says about it."""
+    below = shelf is not None and shelf.path != root and (not root or shelf.path.startswith(f"{root}/"))
+    base = Freshness(training, Standing.UNKNOWN, now, read=True, below=below, shared=below and training.apart)
+    found = _with_target(base, usual, report)
+    found = _with_shelf(found, shelf, Seen(now, root, first or {})) if shelf is not None else found
     return structs.replace(found, standing=_judged(found))
+
+
+def shared(found: Freshness) -> Freshness:
+    """The same where another workload saves below the same directory."""
+    known = structs.replace(found, shared=True)
+    return structs.replace(known, standing=_judged(known))
 
 
 def _with_target(found: Freshness, usual: Usual, report: Report | None) -> Freshness:
@@ -259,93 +231,27 @@ def _with_target(found: Freshness, usual: Usual, report: Report | None) -> Fresh
     )
 
 
-def _with_shelf(found: Freshness, shelf: Shelf, now: float) -> Freshness:
-    newest, uri = shelf.newest, found.training.uri
-    when = age(newest, now) if newest else None
+def _with_shelf(known: Freshness, shelf: Shelf, seen: Seen) -> Freshness:
+    uri, cost_s = known.training.uri, known.save_cost_s
+    newest, resumable, tracked = (
+        found_saves.found(each, uri, shelf, cost_s, seen) for each in found_saves.counting(shelf)
+    )
     abandoned = shelf.of(State.ABANDONED)
     shown = sorted(shelf.checkpoints, key=order)[-SHOWN:]
     return structs.replace(
-        found,
-        newest=_found_at(newest, uri, shelf, found.save_cost_s),
-        resumable=_found_at(shelf.newest_resumable, uri, shelf, found.save_cost_s),
-        tracked=_found_at(_tracked(shelf), uri, shelf, found.save_cost_s),
-        skew_s=when.skew_s if when and when.skew_s > CLOCKS_S else 0.0,
-        in_flight=_in_flight(shelf.of(State.IN_PROGRESS)),
+        known,
+        newest=newest,
+        resumable=resumable,
+        tracked=tracked,
+        skew_s=max((each.ahead_s for each in (newest, resumable) if each and each.misdated), default=0.0),
+        in_flight=found_saves.in_flight(shelf.of(State.IN_PROGRESS)),
         abandoned=Left(len(abandoned), sum(each.size_bytes for each in abandoned)),
         weights_only=len(shelf.of(State.PARTIAL_STATE)),
-        broken=_broken(shelf, newest),
-        conflict=_disagreement(shelf),
+        broken=found_saves.broken(shelf, shelf.newest),
+        conflict=found_saves.disagreement(shelf),
         shelf=shelf.path,
         checkpoints=tuple(structs.replace(each, notes=each.notes[:MOST_NOTES]) for each in shown),
     )
-
-
-def _found_at(checkpoint: Checkpoint | None, uri: str, shelf: Shelf, save_cost_s: float | None) -> Found | None:
-    if checkpoint is None or checkpoint.committed_at is None:
-        return None
-    return Found(
-        at=checkpoint.committed_at,
-        step=checkpoint.step,
-        size_bytes=checkpoint.size_bytes,
-        components=checkpoint.components,
-        uri=f"{uri.rstrip('/')}/{checkpoint.path[len(shelf.path) :].strip('/')}".rstrip("/"),
-        format=checkpoint.format,
-        state=checkpoint.state,
-        state_at=state_at(checkpoint, shelf.checkpoints, save_cost_s),
-    )
-
-
-def state_at(checkpoint: Checkpoint, others: Iterable[Checkpoint], save_cost_s: float | None) -> float | None:
-    """The earliest moment of which the state in a whole checkpoint can be: that of the beginning of its save, which trainers
-    that save asynchronously leave long before it is committed. The first of: its first byte, its commit less what a save usually
-    takes; but not before an older one was committed, since the saves of a run come one after another."""
-    at = checkpoint.committed_at
-    if at is None:
-        return None
-    first = at if checkpoint.first_byte_at is None else checkpoint.first_byte_at
-    begun = min(at, first, at - (save_cost_s or 0.0))
-    earlier = [each.committed_at for each in others if each.whole and each.committed_at is not None]
-    return max([begun, *(moment for moment in earlier if moment < at)])
-
-
-def _in_flight(found: Iterable[Checkpoint]) -> InFlight | None:
-    """The one that was written to last."""
-    last = max(found, key=lambda each: each.last_byte_at, default=None)
-    if last is None:
-        return None
-    started_at = last.last_byte_at if last.first_byte_at is None else last.first_byte_at
-    return InFlight(last.path, last.step, last.size_bytes, started_at, last.last_byte_at)
-
-
-def _broken(shelf: Shelf, newest: Checkpoint | None) -> Broken | None:
-    """Of what comes after the newest complete one."""
-    wrong = [
-        each
-        for each in shelf.checkpoints
-        if each.state in {State.CORRUPT, State.INCONSISTENT}
-        and not each.aside
-        and (not newest or order(each) > order(newest))
-    ]
-    if not wrong:
-        return None
-    last = max(wrong, key=order)
-    note = last.notes[0] if last.notes else None
-    return Broken(
-        last.path, last.step, last.state, note.sign.value if note else "", note.path if note else "", last.last_byte_at
-    )
-
-
-def _tracked(shelf: Shelf) -> Checkpoint | None:
-    """The oldest complete one of those that a tracker names although there is a newer one."""
-    named = {conflict.path for conflict in shelf.conflicts if conflict.path}
-    return next((each for each in shelf.checkpoints if each.state is State.COMPLETE and each.path in named), None)
-
-
-def _disagreement(shelf: Shelf) -> Disagreement | None:
-    found = next(iter(shelf.conflicts), None)
-    if found is None:
-        return None
-    return Disagreement(found.tracker.path, found.tracker.says, found.tracker.step, found.newest_step, found.found)
 
 
 def _judged(found: Freshness) -> Standing:
@@ -354,10 +260,11 @@ def _judged(found: Freshness) -> Standing:
         return Standing.RESTING
     if found.newest is None:
         return Standing.STARTING if _begins(found) else Standing.NONE
-    standing = _standing(found, found.newest.at)
-    if standing in {Standing.STALE, Standing.CRITICAL} and (_begins(found) or _resumed(found, found.newest.at)):
+    standing = _standing(found, found.newest.seen_at)
+    if standing in {Standing.STALE, Standing.CRITICAL} and (_begins(found) or _resumed(found, found.newest.seen_at)):
         return Standing.STARTING
-    return standing
+    # Where even the newest of all who save there is stale, everybody's is.
+    return Standing.UNKNOWN if found.shared and standing in {Standing.FRESH, Standing.LATE} else standing
 
 
 def _standing(found: Freshness, at: float) -> Standing:

@@ -5,9 +5,10 @@ Owns which of them it is, the pace between saves, and why there is none. Must no
 
 from collections.abc import Iterable
 
-from fleet.domain import save_history
+from fleet.domain import freshness, save_history
 from fleet.domain.facts import Saved, Unsaved
-from fleet.domain.freshness import Found, Freshness
+from fleet.domain.found_saves import Found
+from fleet.domain.freshness import Freshness
 from fleet.domain.save_history import Save
 from fleet.domain.training import Training
 
@@ -23,19 +24,39 @@ WHY = {
 def last(seen: Freshness, others: Iterable[Training] = ()) -> Saved | Unsaved:
     """A store that was read counts, whatever anybody reports: a report lowers no loss that it contradicts. `others`: all that
     trains; where one of them saves in or below the same directory, what lies below it may be that one's."""
-    durable, uri = seen.training.durable, seen.training.uri
-    if seen.read and seen.below and any(_within(other, seen.training) for other in others):
-        return Unsaved("shared", durable, uri)
-    if seen.read:
-        best = seen.resumes_from
-        if best is None:
-            return Unsaved("none", durable, uri)
-        return Saved(best.at, best.step, durable, best.uri, pace_s(seen), state_at=best.lost_since_at)
-    if (report := seen.report) is not None:
-        since = report.at - max(report.duration_s or 0.0, seen.usual.cost_s or 0.0)
-        where = report.uri or uri
-        return Saved(report.at, report.step, durable, where, seen.usual.step_s, reported=True, state_at=since)
-    return Unsaved(WHY.get(seen.trouble, "unreadable"), durable, uri)
+    found = _read(seen, others) if seen.read else _reported(seen)
+    return Unsaved(found, seen.training.durable, seen.training.uri) if isinstance(found, str) else found
+
+
+def _read(seen: Freshness, others: Iterable[Training]) -> Saved | str:
+    """What was dated later than it was seen is of unknown age, also once that moment has passed."""
+    if shared(seen, others).shared:
+        return "shared"
+    best = seen.resumes_from
+    if best is None:
+        return "none"
+    if best.misdated:
+        return "clock"
+    return Saved(best.at, best.step, seen.training.durable, best.uri, pace_s(seen), state_at=best.lost_since_at)
+
+
+def _reported(seen: Freshness) -> Saved | str:
+    report, since = seen.report, seen.reported_since_at
+    if report is None:
+        return WHY.get(seen.trouble, "unreadable")
+    if report.misdated:
+        return "clock"
+    if since is None:
+        return "untimed"
+    durable, uri, pace = seen.training.durable, report.uri or seen.training.uri, seen.usual.step_s
+    return Saved(report.at, report.step, durable, uri, pace, reported=True, state_at=since)
+
+
+def shared(seen: Freshness, others: Iterable[Training]) -> Freshness:
+    """As it is beside all others that train."""
+    if seen.shared or not seen.below or not any(_within(other, seen.training) for other in others):
+        return seen
+    return freshness.shared(seen)
 
 
 def _within(other: Training, one: Training) -> bool:

@@ -39,7 +39,7 @@ def row(found: Freshness) -> CheckpointRow:
         team=training.team,
         standing=found.standing.value,
         level=LEVELS[found.standing],
-        trouble=found.trouble,
+        trouble="shared" if found.shared else found.trouble,
         uri=training.uri,
         place=training.place,
         source=training.source.value,

@@ -98,7 +98,13 @@ class Training(Struct, frozen=True):
     started_at: float | None = None  # the workload, if that is known, else the pod
     running_since_at: float | None = None  # its youngest pod
     pods: int = 1  # that train together
+    bound: bool = False  # its kind or a label says that they do; else each may be a run of its own
     unread: tuple[str, ...] = ()
+
+    @property
+    def apart(self) -> bool:
+        """Whether its pods may save each for itself: nothing says that they are ranks of one run."""
+        return self.pods > 1 and not self.bound
 
     @property
     def durable(self) -> bool | None:
@@ -176,6 +182,7 @@ def training(
         shared=where.shared,
         hook=hook,
         team=machines.first(pod.metadata.labels, machines.TEAM),
+        bound=bool(gang_labels(pod)) or workload.partition("/")[0] in KINDS,
         unread=tuple(unread),
     )
 

@@ -126,6 +126,8 @@ class TestTheList:
             *kinds
         }
         assert kinds[0] == "broken"
+        anybody = msgspec.structs.replace(FRESH, standing="unknown", trouble="shared", lost_since_at=None)
+        assert [each.kind for each in panel.concerns({anybody.workload: anybody})] == ["shared"]
 
     def test_every_standing_has_its_place_and_word(self):
         assert {*panel.ORDER} == {each.value for each in Standing}

@@ -112,7 +112,8 @@ SCOPES = {
 }  # of the failure domain, which names its reason by its scope
 GUARD_MODULES = (site_guards, pod_guards, release_guards)
 FOUND = [one for module in GUARD_MODULES for one in made(module)]
-UNSAVED = {*last_saves.WHY.values(), "none", "unreadable", "reported", "saved-first", "age"}
+UNKNOWN = {*last_saves.WHY.values(), "none", "unreadable", "shared", "clock", "untimed"}
+UNSAVED = {*UNKNOWN, "reported", "saved-first", "age"}
 REASONS = sorted(
     {("checkpoint", reason) for reason in UNSAVED}
     | {("change", why) for module in (revisions, green_sides, releases) for why in refusals(module)}
@@ -232,6 +233,10 @@ def test_every_reason_that_holds_or_ends_a_lane_has_a_sentence():
     needed = {f"act.lane.held.{why}" for why in (*held, "unreachable")}
     needed |= {f"act.lane.failed.{why}" for why in (*draining.PERMANENT, "undisturbed")}
     assert sorted(needed - set(MESSAGES)) == []
+
+
+def test_why_no_checkpoint_is_known_has_a_word_in_the_table_of_losses():
+    assert sorted({f"act.loss.unsaved.{why}" for why in UNKNOWN} - set(MESSAGES)) == []
 
 
 def test_every_entry_of_a_step_is_told():

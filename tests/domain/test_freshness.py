@@ -38,6 +38,12 @@ def shelf(*found: Checkpoint, now: float = NOON) -> Shelf:
     return checkpoint_shelves.shelf("", found, (), now)
 
 
+def below(found: Shelf) -> Shelf:
+    """The same in a directory below "llm"."""
+    moved = tuple(replace(each, path=f"llm/run-1/{each.path}") for each in found.checkpoints)
+    return checkpoint_shelves.shelf("llm/run-1", moved, (), NOON)
+
+
 class TestHalfWritten:
     """T1"""
 
@@ -133,10 +139,51 @@ class TestClocks:
         ids=["same", "below", "beside", "itself"],
     )
     def test_a_directory_of_several_jobs_tells_nothing_of_one(self, other: str | None, shared: bool) -> None:
-        found = freshness(LLM, shelf(self.B), NOON, Usual(), below=True)
+        found = freshness(LLM, below(shelf(self.B)), NOON, Usual(), root="llm")
         beside = LLM if other is None else replace(LLM, workload="Job/ml/other", uri=LLM.uri + other)
         known = last(found, [LLM, beside])
         assert (isinstance(known, Unsaved) and known.why == "shared") is shared
+
+    def test_what_is_below_the_declared_directory_is_named_in_full(self) -> None:
+        found = freshness(LLM, below(shelf(self.B)), NOON, Usual(), root="llm").newest
+        assert found is not None
+        assert found.uri == "pvc://ml/ckpt/llm/run-1/step-800"
+
+    @pytest.mark.parametrize(
+        ("training", "standing", "why"),
+        [
+            (LLM, Standing.FRESH, ""),
+            (replace(LLM, pods=4), Standing.UNKNOWN, "shared"),
+            (replace(LLM, pods=4, bound=True), Standing.FRESH, ""),
+        ],
+        ids=["one", "apart", "ranks"],
+    )
+    def test_of_several_pods_nobody_knows_whose_directory_was_written_to_last(
+        self, training: Training, standing: Standing, why: str
+    ) -> None:
+        found = freshness(training, below(shelf(self.B)), NOON, Usual(), root="llm")
+        known = last(found)
+        assert (found.standing, known.why if isinstance(known, Unsaved) else "") == (standing, why)
+        assert (save_rows.row(found).lost_since_at is None) is bool(why)
+        late = freshness(training, below(shelf(saved(NOON - 9 * HOUR))), NOON, Usual(), root="llm")
+        assert late.standing is Standing.CRITICAL, "and everybody's is at least as old"
+        assert freshness(training, shelf(self.B), NOON, Usual()).standing is Standing.FRESH, "their own directory"
+
+    def test_what_was_dated_ahead_stays_of_unknown_age_once_that_moment_has_passed(self) -> None:
+        """It was complete when it was seen first, so it is at least as old as that; by how much more, nobody knows."""
+        first = {(self.A.path, clock("12:07:00")): NOON}
+        found = freshness(LLM, shelf(self.A), NOON + 1200, Usual(), first=first)
+        assert (found.age_s, found.skew_s, found.due_at) == (1200.0, 420.0, NOON + HOUR + 360)
+        assert found.at_risk_s == 1200.0 + 18, "and its save took 18 s"
+        known = last(found)
+        assert (isinstance(known, Unsaved) and known.why) == "clock"
+        assert kinds(found) == ["checkpoint-skew"]
+        later = freshness(LLM, shelf(self.A), NOON + 2.1 * HOUR, Usual(), first=first)
+        assert later.standing is Standing.CRITICAL
+
+    def test_a_file_that_keeps_its_time_is_as_old_as_it_says(self) -> None:
+        first = {(self.B.path, self.B.committed_at or 0.0): NOON}
+        assert freshness(LLM, shelf(self.B), NOON + 60, Usual(), first=first).age_s == 360.0
 
     def test_two_seconds_are_no_skew(self) -> None:
         assert freshness(LLM, shelf(saved(NOON + 2)), NOON, Usual()).skew_s == 0.0
@@ -230,7 +277,7 @@ def test_what_a_run_would_resume_from_is_told_apart() -> None:
     assert freshness(LLM, None, NOON, Usual()).at_risk_s == 30 * HOUR
 
 
-SAID = Report(NOON - 60, 500, received_at=NOON - 59)
+SAID = Report(NOON - 60, 500, duration_s=30.0, received_at=NOON - 59)
 
 
 @pytest.mark.parametrize(
@@ -353,6 +400,21 @@ class TestTheStateThatACheckpointHolds:
     def test_a_report_counts_from_the_beginning_of_its_save(self) -> None:
         said = unread(LLM, NOON, Usual(), Report(NOON - 300, 100, duration_s=20.0), "not-granted")
         assert said.at_risk_s == 320.0
+
+    @pytest.mark.parametrize(
+        ("said", "why"),
+        [
+            (Report(NOON - 300, 100, received_at=NOON - 300), "untimed"),
+            (Report(NOON - 10, 100, duration_s=1.0, received_at=NOON - 600), "clock"),
+            (Report(NOON + 300, 100, duration_s=1.0, received_at=NOON), "clock"),
+        ],
+        ids=["first ever", "ahead", "of the future"],
+    )
+    def test_a_report_that_nobody_can_date_is_no_number(self, said: Report, why: str) -> None:
+        known = last(unread(LLM, NOON, Usual(), said, "not-granted"))
+        assert (isinstance(known, Unsaved) and known.why) == why
+        told = unread(LLM, NOON, Usual(cost_s=30.0), Report(NOON - 300, received_at=NOON), "not-granted")
+        assert told.at_risk_s == 330.0, "a save that was seen before tells how long one takes"
 
     def test_plans_count_from_there_as_well(self) -> None:
         found = last(freshness(LLM, shelf(saved(NOON - 900, first_byte_at=NOON - 960)), NOON, Usual()))

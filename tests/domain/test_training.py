@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from fleet.domain.grants import Grant, granted
 from fleet.domain.save_sites import Durability, Volumes
@@ -290,6 +291,18 @@ GRANTS = (RUNS, DEEP, CKPT, THEIRS)
 def test_a_grant_covers_its_own_namespace_and_what_is_below_it(namespace: str, uri: str, expected: Any) -> None:
     found = granted(GRANTS, namespace, uri)
     assert (None if found is None else (found.grant, found.path)) == expected
+
+
+def test_ranks_of_one_run_are_told_by_their_kind_or_a_label() -> None:
+    label = {"training.kubeflow.org/job-name": "llm"}
+    for workload, labels, bound in (
+        ("Job/ml/llm", {}, False),
+        ("PyTorchJob/ml/llm", {}, True),
+        ("Job/ml/llm", label, True),
+    ):
+        made = msgspec.convert(cluster.pod("llm-0", "node-1", 8, namespace="ml", labels=labels), FullPod)
+        found = training(made, workload, {}, VOLUMES)
+        assert (found.bound, replace(found, pods=2).apart) == (bound, not bound)
 
 
 # --- Which container

@@ -1,6 +1,6 @@
 """Where the checkpoints of a test's workloads are looked for: nowhere, or in a real directory."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from fleet.adapters.checkpoints_files import FileStore
@@ -38,6 +38,9 @@ class OneStore:
 
     def report(self, workload: str) -> Report | None:
         return self.reports.get(workload)
+
+    def first_seen(self, workload: str, wanted: Collection[tuple[str, float]]) -> Mapping[tuple[str, float], float]:
+        return {}
 
     def records(self) -> Mapping[str, Record]:
         return {}

@@ -9,7 +9,8 @@ import redis
 
 from fleet.domain import save_rows
 from fleet.domain.checkpoints import Checkpoint, Components, Format, Note, Presence, Sign, State
-from fleet.domain.freshness import Broken, Found, Freshness, InFlight, Left, Report, Standing
+from fleet.domain.found_saves import Broken, Found, InFlight, Left
+from fleet.domain.freshness import Freshness, Report, Standing
 from fleet.domain.save_history import Usual
 from fleet.domain.save_sites import Durability
 from fleet.domain.training import Hook, Life, Signal, Source, Training

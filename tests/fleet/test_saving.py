@@ -119,12 +119,15 @@ def test_a_report_lowers_no_loss_that_a_store_contradicts(site):
 
 def test_a_report_alone_is_shown_as_one_and_blocks(site):
     site.stores = site.granting(None)
-    site.reports[WORKLOAD] = Report(at=site.now() - 5, step=10**6, received_at=site.now() - 5)
+    said = site.reports[WORKLOAD] = Report(at=site.now() - 5, step=10**6, duration_s=3.0, received_at=site.now() - 5)
     action = planned(site, save_first=False)
     (pod,) = [pod for pod in act.plan_of(action).loss.pods if pod.training]
-    assert (pod.work_s, pod.reported) == (5, True)
-    (found,) = about(action)
-    assert found[0] is Outcome.BLOCK
+    assert (pod.work_s, pod.reported) == (8, True)
+    assert [(outcome, reason) for outcome, reason, _ in about(action)] == [(Outcome.BLOCK, "reported")]
+    site.reports[WORKLOAD] = replace(said, duration_s=None)
+    action = planned(site, save_first=False)
+    assert act.plan_of(action).loss.work_s is None, "how long it took to save that, nobody says"
+    assert [(outcome, reason) for outcome, reason, _ in about(action)] == [(Outcome.BLOCK, "untimed")]
 
 
 # --- The plan -------------------------------------------------------------------------------------------------------------------

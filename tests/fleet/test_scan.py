@@ -245,6 +245,25 @@ def test_the_time_of_a_save_counts_from_when_it_was_first_seen(trained, vigie):
 
 @pytest.mark.db
 @pytest.mark.django_db
+def test_a_store_whose_clock_was_ahead_makes_nothing_younger_than_it_was_seen(trained, vigie, policy):
+    trained.run()
+    trained.now += 7 * MINUTE
+    trained.save(100)
+    trained.now -= 7 * MINUTE
+    assert vigie.scan().skew_s == 420.0
+    trained.now += 9 * MINUTE
+    for each in (vigie, Vigie(trained, policy)):
+        row = each.scan()
+        assert (row.skew_s, row.standing) == (420.0, "fresh")
+        assert each.concerns() == ["checkpoint-skew"]
+    trained.now += 3 * MINUTE
+    assert vigie.scan().standing == "stale", "it is twelve minutes old at least"
+    trained.save(200)
+    assert vigie.scan().skew_s == 0
+
+
+@pytest.mark.db
+@pytest.mark.django_db
 def test_where_nobody_may_look_and_where_nobody_says(trained, vigie):
     trained.run(annotations={"vigie.dev/checkpoint-uri": "s3://runs/llm"})
     trained.now += 60 * MINUTE

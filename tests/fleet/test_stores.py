@@ -50,6 +50,9 @@ class Past:
     def report(self, _workload):
         return self._report
 
+    def first_seen(self, _workload, _wanted):
+        return {}
+
 
 def save(root: Path, step: int, at: float = NOW - 60) -> Path:
     folder = root / f"step-{step}"
@@ -95,6 +98,19 @@ def test_a_granted_claim_is_read(root, stores):
     assert (found.standing, found.newest.step, found.newest.uri) == (Standing.FRESH, 100, "pvc://ml/ckpt/llm/step-100")
     save(root / "llm", 200)
     assert stores.look(training("pvc://ml/ckpt/llm"), NOW, fresh=False).newest.step == 200
+
+
+def test_a_declared_link_is_the_directory_that_it_leads_to(root, stores):
+    save(root / "runs" / "7", 100)
+    (root / "llm").symlink_to("runs/7")
+    found = look(stores, "pvc://ml/ckpt/llm", pods=4)
+    assert (found.newest.uri, found.below, found.shared) == ("pvc://ml/ckpt/llm/step-100", False, False)
+
+
+def test_one_file_is_its_own_place(root, stores):
+    (root / "last.pt").write_bytes(makers.archive(makers.FULL))
+    found = look(stores, "pvc://ml/ckpt/last.pt", pods=4)
+    assert (found.newest.uri, found.below) == ("pvc://ml/ckpt/last.pt", False)
 
 
 @pytest.mark.parametrize(
