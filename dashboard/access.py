@@ -62,6 +62,7 @@ EXPOSED: Mapping[str, Role | str] = {
     "readiness": Role.VIEWER,
     "readiness-workload": Role.VIEWER,
     "blue-green": Role.VIEWER,
+    "blue-green-pair": Role.VIEWER,
     "rollouts": Role.VIEWER,
     "rollout": Role.VIEWER,
     "workloads": Role.VIEWER,

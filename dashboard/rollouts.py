@@ -9,7 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard import access, rights
+from dashboard import access, blue_green, rights
 from dashboard.pages import not_yet, page, read, readable
 from dashboard.panels import buttons, rollout_line, rollout_pods, rollout_reasons, strategies
 from dashboard.panels import rollout as rollout_panel
@@ -68,6 +68,7 @@ def rollout(request: HttpRequest, cluster: str, kind: str, namespace: str, name:
         "nothing": say("rollout.nothing-holds"),
         "line": rollout_line.line(found, now),
         "pods": rollout_pods.pods(found, name),
+        "side_of": blue_green.service_of(cluster, key),
         **_advice(published.snapshot, key, request.GET.get("gpus", "")),
     }
     template = "vigie/rollout.html" if request.GET.get("part") == "live" else "rollout.html"

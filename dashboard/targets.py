@@ -14,15 +14,15 @@ from fleet.domain.kinds import Subject, named
 
 
 def shown(cluster: str, kind: str, target: str) -> dict[str, Any]:
-    """A Service has no page of its own: it leads to all rollouts, as does what no object can be called."""
+    """A Service leads to its page as a pair; what no object can be called, to all rollouts."""
     if ACTIONS[kind].subject is Subject.NODE:
         parent, here = "fleet", reverse("node", args=[cluster, target])
         again = reverse("propose", args=[cluster, target, kind])
     elif target.count("/") == 2:
-        parent, parts = "rollouts", target.split("/")
-        here = (
-            reverse("rollouts", args=[cluster]) if parts[0] == "Service" else reverse("rollout", args=[cluster, *parts])
-        )
+        parts = target.split("/")
+        service = parts[0] == "Service"
+        parent, own = ("blue-green", "blue-green-pair") if service else ("rollouts", "rollout")
+        here = reverse(own, args=[cluster, *(parts[1:] if service else parts)])
         again = reverse("propose-release", args=[cluster, *parts, kind])
     else:
         parent, here, again = "rollouts", reverse("rollouts", args=[cluster]), ""

@@ -66,6 +66,7 @@ urlpatterns = [
         readiness.workload,
         name="readiness-workload",
     ),
+    path("c/<path:cluster>/blue-green/<str:namespace>/<str:name>/", blue_green.pair, name="blue-green-pair"),
     path("c/<path:cluster>/blue-green/", blue_green.blue_green, name="blue-green"),
     path("c/<path:cluster>/rollouts/", rollouts.rollouts, name="rollouts"),
     path("c/<path:cluster>/rollouts/<str:kind>/<str:namespace>/<str:name>/", rollouts.rollout, name="rollout"),

@@ -2,13 +2,10 @@
 
 Reads the objects, joins what was measured and what is free, judges, and remembers it for some seconds.
 
-Owns that memory, one reading per cluster at a time, and the join. Must not hold a rule (`domain.readiness` does), and changes
-nothing.
+Owns the join, and how long it is remembered. Must not hold a rule (`domain.readiness` does), and changes nothing.
 """
 
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -20,6 +17,7 @@ from fleet.domain.picture import Snapshot
 from fleet.domain.readiness import Load, Report
 from fleet.domain.readiness_loads import SeenPod, loads, most_s
 from fleet.domain.readiness_room import Rooms, free_nodes
+from fleet.glances import Glances
 from fleet.ports import Manifests, PortError
 
 log = structlog.get_logger(__name__)
@@ -44,16 +42,11 @@ class Restarts:
 
     def __init__(self, manifests: Callable[[str], Manifests], now: Callable[[], float] = time.time) -> None:
         self._manifests, self._now = manifests, now
-        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._known: dict[str, Judged] = {}
+        self._known: Glances[Judged] = Glances(KEPT_S, now)
 
     def judged(self, cluster: str, snapshot: Snapshot) -> Judged:
         """At most `KEPT_S` old. Whoever asks while it is being read waits for that. Raises Unanswered."""
-        with self._locks[cluster]:
-            known = self._known.get(cluster)
-            if known is None or not 0 <= self._now() - known.at <= KEPT_S:
-                known = self._known[cluster] = self._read(cluster, snapshot)
-            return known
+        return self._known.look(cluster, lambda: self._read(cluster, snapshot))
 
     def _read(self, cluster: str, snapshot: Snapshot) -> Judged:
         try:

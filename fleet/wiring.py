@@ -32,6 +32,7 @@ from fleet.restarts import Restarts
 from fleet.stores import Stores
 
 if TYPE_CHECKING:
+    from fleet.act.sides import Sides
     from fleet.save_records import Remembered
 
 IN_CLUSTER = "in-cluster"  # in place of a kubeconfig's path: the service account of this pod
@@ -145,6 +146,14 @@ def manifests(name: str) -> Manifests:
 def restarts() -> Restarts:
     """What pages ask about restarts, with this process' memory of it."""
     return Restarts(manifests)
+
+
+@functools.cache
+def sides() -> "Sides":
+    """What pages ask about blue/green, with this process' memory of it."""
+    from fleet.act.sides import Sides  # models, for which the apps have to be ready; whoever sends tasks loads none
+
+    return Sides(site)
 
 
 def documents(file: str, content: bytes) -> Iterator[Document]:

@@ -1,6 +1,6 @@
-"""The Help page about rollouts: how one may stand, the most urgent first.
+"""The Help page about rollouts: how one may stand, the most urgent first; and what blue/green means here.
 
-Owns this section alone.
+Owns these sections alone.
 """
 
 from collections.abc import Iterable
@@ -17,5 +17,12 @@ def standings() -> list[Entry]:
     ]
 
 
+PAIRS = ("pair", "switch", "back", "smoke", "price", "owned")
+
+
+def pairs() -> list[Entry]:
+    return [Entry(say(f"help.name.{one}"), say(f"help.pair.{one}")) for one in PAIRS]
+
+
 def sections() -> Iterable[tuple[str, list[Entry]]]:
-    return (("rollouts", standings()),)
+    return (("rollouts", standings()), ("pairs", pairs()))

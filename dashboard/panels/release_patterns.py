@@ -5,6 +5,7 @@ Owns wording only. Keys as in `action_patterns` and `guard_patterns`. {node} is 
 
 from django.utils.translation import gettext_noop as _
 
+from dashboard.panels.pair_patterns import PAIRS
 from dashboard.panels.plurals import Patterns
 
 KINDS: Patterns = {
@@ -282,4 +283,4 @@ REMEDIES: Patterns = {
     "remedy.surge-none": _("Set maxSurge 0 and maxUnavailable 1: then it finishes."),
 }
 
-RELEASES: Patterns = {**KINDS, **OPTIONS, **STEPS, **ENDS, **CHECKS, **REMEDIES}
+RELEASES: Patterns = {**KINDS, **OPTIONS, **STEPS, **ENDS, **CHECKS, **REMEDIES, **PAIRS}

@@ -11,6 +11,13 @@ test("only rows of this rollout are a reason", () => {
   for (const name of ["rollouts", "pods", "workloads"]) assert.equal(differs(tables, { ...tables, [name]: { x: {} } }), true, name);
 });
 
+test("of several rollouts, a row of one of them is", () => {
+  const blue = { ready: 2 }, tables = /** @type {any} */ ({ rollouts: { blue, green: blue, other: blue }, pods: {}, workloads: {} });
+  const changed = (/** @type {string} */ name) => ({ ...tables, pods: {}, rollouts: { ...tables.rollouts, [name]: { ready: 1 } } });
+  assert.equal(differs(tables, changed("other"), ["blue", "green"]), false);
+  assert.equal(differs(tables, changed("green"), ["blue", "green"]), true);
+});
+
 test("many changes are one question at a time, with a rest between, and the last one is never lost", async () => {
   /** @type {(() => void)[]} */
   const answers = [], rests = [];

@@ -44,6 +44,7 @@ TABLE = {
     "readiness": (Role.VIEWER, "GET", "/c/{cluster}/readiness/"),
     "readiness-workload": (Role.VIEWER, "GET", "/c/{cluster}/readiness/Deployment/chat/llm/"),
     "blue-green": (Role.VIEWER, "GET", "/c/{cluster}/blue-green/"),
+    "blue-green-pair": (Role.VIEWER, "GET", "/c/{cluster}/blue-green/chat/llm/"),
     "rollouts": (Role.VIEWER, "GET", "/c/{cluster}/rollouts/"),
     "rollout": (Role.VIEWER, "GET", "/c/{cluster}/rollouts/Deployment/chat/llm/"),
     "workloads": (Role.VIEWER, "GET", "/c/{cluster}/workloads/"),

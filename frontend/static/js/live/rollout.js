@@ -1,22 +1,25 @@
 /**
- * One rollout that somebody looks at. Ways out and strategies are the server's to find, so when rows of this rollout change, its
- * page is asked for the same markup again, and only what differs is patched in place.
+ * One rollout that somebody looks at, or several (`data-of`). Ways out and strategies are the server's to find, so when rows of them
+ * change, the page is asked for the same markup again, and only what differs is patched in place.
  *
- * What depends on other rows (a hole that opens elsewhere) and on the time (until the deadline) is asked for every ten seconds.
+ * What depends on other rows (a hole that opens elsewhere) and on the time (until the deadline) is asked for every ten seconds, or
+ * as often as `data-every` says where the picture does not hold what is shown.
  */
 import { morph } from "./morph.js";
 import { times } from "./times.js";
 
 /** @typedef {import("../types.js").Tables} Tables */
 
-const EVERY_MS = 10_000, REST_MS = 300, WITHIN_MS = 10_000;
+const EVERY_S = 10, REST_MS = 300, WITHIN_MS = 10_000;
 
 /**
- * Whether a rollout's own rows differ: tables without a change stay the same objects.
+ * Whether a rollout's own rows differ: tables and rows without a change stay the same objects.
  * @param {Tables} before
  * @param {Tables} after
+ * @param {string[]} [keys] of several rollouts; none: the tables hold one alone
  */
-export function differs(before, after) {
+export function differs(before, after, keys = []) {
+  if (keys.length > 0) return keys.some((key) => after.rollouts[key] !== before.rollouts[key]);
   return after.rollouts !== before.rollouts || after.pods !== before.pods || after.workloads !== before.workloads;
 }
 
@@ -47,10 +50,11 @@ export function rollout(root, context) {
   const ask = paced(look, (then) => setTimeout(then, REST_MS)), ticking = times(root, context);
   /** @type {Tables | null} */
   let known = null;
-  setInterval(() => document.hidden || ask(), EVERY_MS);
+  const keys = (root.dataset["of"] ?? "").split(" ").filter((key) => key !== "");
+  setInterval(() => document.hidden || ask(), 1_000 * Number(root.dataset["every"] ?? EVERY_S));
   return {
     update(tables) {
-      if (known === null || differs(known, tables)) ask();
+      if (known === null || differs(known, tables, keys)) ask();
       known = tables;
     },
   };
