@@ -153,12 +153,13 @@ def gpu_hours(seconds: float) -> Text:
 
 
 def hours(seconds: float) -> Text | int:
-    """Whole hours from ten on; one digit below, and never 0 for what was not."""
+    """Whole hours from ten on; one digit below, and neither 0 nor more than it was for what is shorter."""
     found = seconds / HOUR_S
     if found >= 10 or not seconds:
         return int(found + 0.5)
-    tenths = max(1, int(found * 10 + 0.5))
-    return say("gpu.decimal", whole=tenths // 10, tenth=tenths % 10)
+    tenths = int(found * 10 + 0.5)
+    shown = say("gpu.decimal", whole=max(1, tenths) // 10, tenth=max(1, tenths) % 10)
+    return shown if tenths else say("avail.under", n=shown)
 
 
 def mtbf(found: Availability) -> tuple[Text, Text]:

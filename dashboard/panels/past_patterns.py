@@ -53,6 +53,7 @@ AVAILABILITY: Patterns = {
     "avail.percent": _("{whole}.{hundredths} %"),
     "avail.never": _("never known"),
     "avail.gpu-h": _("{n} GPU-h"),
+    "avail.under": _("< {n}"),
     "avail.no-failure": _("no failure"),
     "avail.at-most": _("in {up} GPU-h: at most one per {least} GPU-h, 95 % sure"),
     "avail.no-time": _("no time in which it was up"),

@@ -28,8 +28,8 @@ def test_a_share_is_rounded_down(share, said):
 
 
 @pytest.mark.parametrize(("seconds", "said"), [
-    (0.0, "0 GPU-h"), (1.0, "0.1 GPU-h"), (H, "1.0 GPU-h"), (9.94 * H, "9.9 GPU-h"), (10 * H, "10 GPU-h"),
-    (12_345 * H, "12,345 GPU-h"),
+    (0.0, "0 GPU-h"), (1.0, "< 0.1 GPU-h"), (0.06 * H, "0.1 GPU-h"), (H, "1.0 GPU-h"), (9.94 * H, "9.9 GPU-h"),
+    (10 * H, "10 GPU-h"), (12_345 * H, "12,345 GPU-h"),
 ])  # fmt: skip
 def test_hours_are_0_only_where_there_were_none(seconds, said):
     assert told(availability.gpu_hours(seconds)) == said
