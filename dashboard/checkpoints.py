@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import access, celery, ledger
-from dashboard.pages import not_yet, page, read, readable
+from dashboard.pages import behind, not_yet, page, read, readable
 from dashboard.panels import checkpoint as one_panel
 from dashboard.panels import checkpoint_notes as notes_panel
 from dashboard.panels import checkpoints as panel
@@ -47,6 +47,7 @@ def checkpoints(request: HttpRequest, cluster: str) -> HttpResponse:
         "view": None,
         "here": "checkpoints",
         "follows": True,
+        "behind": behind(snapshot),
         "known_at": published.pulse.at,
         "away": bool(published.pulse.loss(now)),
         "sum": panel.total(snapshot, now),
@@ -133,6 +134,7 @@ def _shown(
         "view": None,
         "here": "checkpoint",
         "follows": more is None,
+        "behind": behind(snapshot),
         "key": key,
         "kind": key.split("/", maxsplit=1)[0],
         "namespace": row.namespace,

@@ -21,10 +21,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.gzip import gzip_page
 
 from dashboard import access, errors, rights
-from dashboard.panels import rollouts, words
+from dashboard.panels import fleet, rollouts, words
 from fleet import live, wiring
 from fleet.domain.actions import ACTIONS
 from fleet.domain.kinds import Subject
+from fleet.domain.picture import FleetRow, Snapshot
 from fleet.domain.plans import ActionState
 from fleet.models import Action
 
@@ -76,6 +77,7 @@ def page(
         "clusters": visible,
         "near": near,  # where the navigation leads
         "under_way": _under_way(near),
+        "behind": behind(published.snapshot) if published else None,
         "rolling": rollouts.moving(published.snapshot.rollouts) if published else 0,
         "role": role,
         "acts": _acts(role, cluster),
@@ -111,6 +113,11 @@ def not_yet(request: HttpRequest, cluster: str, view: Mapping[str, str]) -> Http
     for kind, reason, _since in pulse.trouble if pulse else ():
         causes.setdefault(reason, []).append(kind)
     return page(request, "waiting.html", cluster, {"view": view, "causes": list(causes.items())})
+
+
+def behind(snapshot: Snapshot) -> fleet.KeyNumber:
+    """How many workloads that train have not saved when they meant to, for the navigation."""
+    return fleet.behind(snapshot.fleet.get("fleet", FleetRow()))
 
 
 def _acts(role: access.Role | None, cluster: str) -> bool:

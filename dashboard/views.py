@@ -76,7 +76,7 @@ def fleet(request: HttpRequest, cluster: str) -> HttpResponse:
         {
             "view": view,
             "published": published,
-            "numbers": fleet_panel.key_numbers(snapshot),
+            "numbers": fleet_panel.strip(snapshot),
             "entries": attention.entries(snapshot.attention, broken(published.pulse)),
             "map_size": fleet_panel.map_size(row),
             "claims": fleet_panel.claims(row),
@@ -143,7 +143,8 @@ def node(request: HttpRequest, cluster: str, node: str) -> HttpResponse:
             "summary": attention.summary(own),
             "card": fleet_panel.card(row),
             "hardware": node_panel.hardware(row),
-            "tables": node_panel.tables(row, pods) | records_panel.tables(labels, happened),
+            "tables": node_panel.tables(row, pods, published.snapshot.checkpoints)
+            | records_panel.tables(labels, happened),
             "label_count": records_panel.label_count(labels),
             "pod_counts": node_panel.pod_counts(pod for _, pod in pods),
             "counts": fleet_panel.counts(row),
@@ -185,7 +186,7 @@ def workloads(request: HttpRequest, cluster: str) -> HttpResponse:
             "choice": choice,
             "sorts": workloads_panel.SORTS,
             "picks": picks,
-            "table": workloads_panel.table(found, choice),
+            "table": workloads_panel.table(found, published.snapshot.checkpoints, choice),
             "counts": workloads_panel.counts(found, choice),
         },
     )

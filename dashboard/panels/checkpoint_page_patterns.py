@@ -8,17 +8,6 @@ from django.utils.translation import gettext_noop as _
 from dashboard.panels.plurals import Patterns, ngettext
 
 CHECKPOINT_PAGES: Patterns = {
-    "ckpt.standing.fresh": _("on target"),
-    "ckpt.standing.late": _("due now"),
-    "ckpt.standing.stale": _("overdue"),
-    "ckpt.standing.critical": _("stopped saving"),
-    "ckpt.standing.none": _("nothing complete"),
-    "ckpt.standing.not-granted": _("not granted"),
-    "ckpt.standing.unreadable": _("cannot be read"),
-    "ckpt.standing.reported": _("reported"),
-    "ckpt.standing.unknown": _("unknown"),
-    "ckpt.standing.resting": _("rests"),
-    "ckpt.standing.starting": _("nothing due yet"),
     "ckpt.no-gpus": _("holds no GPU"),
     "ckpt.age": _("{age} old, no target"),
     "ckpt.age-of": _("{age} old, target {target}"),

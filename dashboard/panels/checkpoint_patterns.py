@@ -1,4 +1,4 @@
-"""What needs a person about a workload's checkpoints, in sentences: titles and evidence of the attention list, and the help.
+"""How a workload's checkpoints stand, in words, and what of them needs a person: titles and evidence of the attention list, help.
 
 Owns patterns only; see `words`.
 """
@@ -21,6 +21,20 @@ OF_CHECKPOINTS: Final = (
 TROUBLES: Final = ("denied", "gone", "changed", "outside", "too-many", "silent", "failed")
 
 CHECKPOINT_CONCERNS: Patterns = {
+    "standing.fresh": _("on target"),
+    "standing.late": _("due now"),
+    "standing.stale": _("overdue"),
+    "standing.critical": _("stopped saving"),
+    "standing.none": _("nothing complete"),
+    "standing.not-granted": _("not granted"),
+    "standing.unreadable": _("cannot be read"),
+    "standing.reported": _("reported"),
+    "standing.unknown": _("unknown"),
+    "standing.resting": _("rests"),
+    "standing.starting": _("nothing due yet"),
+    "column.checkpoint": _("Checkpoint"),
+    "kpi.of-trainings": ngettext("of {n} job", "of {n} jobs"),
+    "kpi.none-behind": _("none behind target"),
     "attention.checkpoint-none": _("{name} has no complete checkpoint"),
     "evidence.checkpoint-none": _("Nothing complete is in {place}: all of its work would be lost. {abandoned}"),
     "evidence.checkpoint-abandoned": ngettext("{n} save was given up.", "{n} saves were given up."),

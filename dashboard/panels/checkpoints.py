@@ -20,6 +20,7 @@ from fleet.domain.freshness import Standing
 from fleet.domain.mtbf import Mtbf
 from fleet.domain.picture import Snapshot
 from fleet.domain.save_picture import CheckpointRow
+from fleet.domain.save_rows import BEHIND, UNSEEN
 
 PARTS: Final = (("W", "weights"), ("O", "optimizer"), ("L", "schedule"), ("P", "position"), ("R", "rng"))
 # The least safe first.
@@ -30,8 +31,6 @@ ORDER: Final = tuple(
         Standing.LATE, Standing.STARTING, Standing.REPORTED, Standing.FRESH, Standing.RESTING,
     )
 )  # fmt: skip
-UNSEEN: Final = {Standing.UNREADABLE.value, Standing.NOT_GRANTED.value, Standing.UNKNOWN.value}
-BEHIND: Final = {Standing.NONE.value, Standing.CRITICAL.value, Standing.STALE.value}
 GLYPHS: Final = {"ok": "s-ok", "warn": "s-warn", "bad": "s-bad", "off": "s-unknown", "run": "s-run", "": "s-wait"}
 STORED: Final = {"pod": "bad", "node": "warn", "durable": "ok", "object": "ok"}
 STORED_GLYPHS: Final = {"bad": "s-bad", "warn": "s-warn", "ok": "i-disk", "off": "s-unknown"}
@@ -164,7 +163,7 @@ def job(key: str, row: CheckpointRow, held: Holding, observed: Mtbf, now: float)
         path=f"{kind}/{namespace}/{name}",
         level=level(row),
         about=(_gpus(held), namespace, row.team),
-        word=say(f"ckpt.standing.{row.standing}"),
+        word=say(f"standing.{row.standing}"),
         word_level=row.level or "off",
         glyph=GLYPHS.get(row.level, "s-info"),
         meter=meter(row, now),

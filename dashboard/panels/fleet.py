@@ -100,7 +100,13 @@ def key_numbers(snapshot: Snapshot) -> list[KeyNumber]:
         _waiting(fleet),
         _not_ready(fleet),
         _withdrawn(fleet),
+        behind(fleet),
     ]
+
+
+def strip(snapshot: Snapshot) -> list[KeyNumber]:
+    """Those of the Fleet page, which has room for eight: the navigation says the last one."""
+    return key_numbers(snapshot)[:-1]
 
 
 def _available(fleet: FleetRow) -> KeyNumber:
@@ -190,6 +196,16 @@ def _not_ready(fleet: FleetRow) -> KeyNumber:
     n = fleet.nodes - fleet.nodes_ready
     note = say("kpi.silent-gpus", n=fleet.silent) if n else say("kpi.all-ready")
     return KeyNumber("not-ready", n, say("kpi.of-nodes", n=fleet.nodes), note, level="bad" if n else "")
+
+
+def behind(fleet: FleetRow) -> KeyNumber:
+    """Workloads that train and have not saved when they meant to. Where nobody knows of any, it is no 0."""
+    unknown = fleet.trainings > 0 and fleet.unseen == fleet.trainings
+    level = "bad" if fleet.unsaved else "warn" if fleet.behind else ""
+    note = "" if fleet.behind or unknown else say("kpi.none-behind")
+    return KeyNumber(
+        "behind", None if unknown else fleet.behind, say("kpi.of-trainings", n=fleet.trainings), note, level=level
+    )
 
 
 def _withdrawn(fleet: FleetRow) -> KeyNumber:

@@ -3,16 +3,18 @@
 Owns which facts of the picture are shown where and in which order. Must not hold wording (node_patterns.py) or rules.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dashboard.panels import save_ages
 from dashboard.panels.fleet import GLYPHS, cell_word, glyph, main_reason, place, reason
 from dashboard.panels.order import natural
 from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Clock, Text, Value, say
 from fleet.domain.attention import LEVELS, Concern
 from fleet.domain.picture import CELL_STATES, Condition, LabelsRow, NodeRow, PodRow, Resource
+from fleet.domain.save_picture import CheckpointRow
 
 # Conditions that are healthy when True; every other one is a complaint.
 GOOD_WHEN_TRUE = ("Ready",)
@@ -53,6 +55,7 @@ PODS = (
     Column("gpus", "num", small=True),
     Column("status", "state"),
     Column("ready", "num"),
+    save_ages.COLUMN,
     Column("restarts", "num"),
     Column("grace", "num"),
     Column("budget"),
@@ -62,11 +65,14 @@ PODS = (
 CONDITIONS = (Column("type"), Column("status"), Column("reason", "all", small=True), Column("since", "num"))
 
 
-def tables(node: NodeRow, pod_rows: Sequence[tuple[str, PodRow]]) -> dict[str, Table]:
+Saves = Mapping[str, CheckpointRow]  # by the key of the workload that trains
+
+
+def tables(node: NodeRow, pod_rows: Sequence[tuple[str, PodRow]], saves: Saves) -> dict[str, Table]:
     return {
         "resources": Table("resources", RESOURCES, resources(node), "tri"),
         "slots": Table("slots", SLOTS, slots(node, pod_rows), "pair"),
-        "pods": Table("pods", PODS, pods(pod_rows), "tri"),
+        "pods": Table("pods", PODS, pods(pod_rows, saves), "tri"),
         "conditions": Table("conditions", CONDITIONS, conditions(node)),
     }
 
@@ -174,21 +180,24 @@ def _slot(first: int, last: int, state: str, resource: str, holder: Holder) -> R
     return Row(str(first), "bad" if state == "failed" else "", cells, small, nil=() if holder else ("held-by",))
 
 
-def pods(rows: Iterable[tuple[str, PodRow]]) -> list[Row]:
+def pods(rows: Iterable[tuple[str, PodRow]], saves: Saves) -> list[Row]:
     """Pods that hold GPUs first, those of the node itself (DaemonSets, mirror pods) last."""
-    return [_pod(key, row) for key, row in sorted(rows, key=lambda item: pod_order(*item))]
+    return [_pod(key, row, saves) for key, row in sorted(rows, key=lambda item: pod_order(*item))]
 
 
 def pod_order(key: str, row: PodRow) -> tuple[bool, int, Any]:
     return (row.daemon or row.mirror, -row.gpus, natural(key))
 
 
-def _pod(key: str, row: PodRow) -> Row:
+def _pod(key: str, row: PodRow, saves: Saves) -> Row:
+    trains = row.workload or f"Pod/{key}"
+    saved, age, standing = save_ages.cell(saves.get(trains))
     cells: dict[str, Value] = {
         "pod": row.name,
         "gpus": row.gpus or "–",
         "status": row.status,
         "ready": say("node.ready-of", ready=row.ready, total=row.containers),
+        "checkpoint": age,
         "restarts": row.restarts,
         "grace": None if row.grace_s is None else say("age.s", n=row.grace_s),
         "budget": ", ".join(row.budgets) or say("none"),
@@ -198,12 +207,15 @@ def _pod(key: str, row: PodRow) -> Row:
     team = say("node.team", team=row.team) if row.team else ""
     something = {
         "gpus": row.gpus or row.claims,
+        "checkpoint": trains in saves,
         "restarts": row.restarts,
         "budget": row.budgets,
         "empty-dir": row.empty_dir,
     }
     nil = tuple(column for column, told in something.items() if not told)
-    return Row(key, row.level, cells, {"pod": (row.namespace, row.owner_kind, team), "gpus": _claims(row)}, nil=nil)
+    small = {"pod": (row.namespace, row.owner_kind, team), "gpus": _claims(row), "checkpoint": standing}
+    links = {"checkpoint": trains} if trains in saves else {}
+    return Row(key, row.level, cells, small, links, {"checkpoint": saved}, nil)
 
 
 def _claims(row: PodRow) -> Text:

@@ -34,7 +34,8 @@ class Column:
     small: bool = False
     link: bool = False  # its words lead to a node …
     to_gpu: bool = False  # … or to a GPU …
-    to_rollout: bool = False  # … or to a rollout, by the key of its workload
+    to_rollout: bool = False  # … or to a rollout, by the key of its workload …
+    to_training: bool = False  # … or to the checkpoints of one, likewise
     mark: bool = False  # its words have a glyph
     gpu: bool = False  # begins with the cell of a GPU
     trend: bool = False  # a line over time instead of words

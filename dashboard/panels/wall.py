@@ -13,7 +13,7 @@ from dashboard.panels.fleet import Card, KeyNumber, Mark
 from dashboard.panels.words import Text, say
 from fleet.domain.picture import NodeRow, Snapshot
 
-NUMBERS = ("free", "largest", "waiting", "not-ready")
+NUMBERS = ("free", "largest", "waiting", "not-ready", "behind")
 MOST_NODES = 36  # up to here each is drawn; beyond, each group is one bar
 MOST_GROUPS = 8
 MOST_ENTRIES = 3

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from dashboard.panels import save_ages
 from dashboard.panels.order import natural
 from dashboard.panels.tables import Column, Row, Table
 from dashboard.panels.words import Age, Text, Value, say
 from fleet.domain.picture import WorkloadRow
+from fleet.domain.save_picture import CheckpointRow
 
 COLUMNS = (
     Column("workload", small=True),
@@ -18,6 +20,7 @@ COLUMNS = (
     Column("state", "state two", small=True, mark=True),
     Column("ready", "num"),
     Column("updated", "num"),
+    save_ages.COLUMN,
     Column("team"),
     Column("budget"),
     Column("age", "num"),
@@ -55,13 +58,16 @@ def wants_gpus(row: WorkloadRow) -> bool:
     return row.gpus > 0 or row.gpus_per_pod > 0
 
 
-def table(found: Mapping[str, WorkloadRow], choice: Choice) -> Table:
-    return Table("workloads", COLUMNS, rows(found, choice), "tri")
+Saves = Mapping[str, CheckpointRow]  # of those that train
 
 
-def rows(found: Mapping[str, WorkloadRow], choice: Choice) -> list[Row]:
+def table(found: Mapping[str, WorkloadRow], saves: Saves, choice: Choice) -> Table:
+    return Table("workloads", COLUMNS, rows(found, saves, choice), "tri")
+
+
+def rows(found: Mapping[str, WorkloadRow], saves: Saves, choice: Choice) -> list[Row]:
     shown = [(key, row) for key, row in found.items() if choice.shows(key, row)]
-    return [_row(key, row) for key, row in sorted(shown, key=lambda item: _order(choice.sort, *item))]
+    return [_row(key, row, saves.get(key)) for key, row in sorted(shown, key=lambda item: _order(choice.sort, *item))]
 
 
 def _order(sort: str, key: str, row: WorkloadRow) -> Any:
@@ -82,21 +88,24 @@ def lacks(row: WorkloadRow) -> int:
     return max(0, (row.desired or 0) - has)
 
 
-def _row(key: str, row: WorkloadRow) -> Row:
+def _row(key: str, row: WorkloadRow, saves: CheckpointRow | None) -> Row:
     level, glyph, words, since = _state(row)
+    saved, age, standing = save_ages.cell(saves)
     cells: dict[str, Value] = {
         "workload": row.name,
         "gpus-held": row.gpus,
         "state": words,
         "ready": _of(row.ready, row.desired),
         "updated": "–" if row.updated is None else _of(row.updated, row.desired),
+        "checkpoint": age,
         "team": row.team or "–",
         "budget": ", ".join(row.budgets) or say("none"),
         "age": None if row.created_at is None else Age(row.created_at),
     }
     each = say("workloads.each", n=row.gpus_per_pod) if row.gpus_per_pod else ""
-    small = {"workload": (row.namespace, row.kind), "gpus-held": each, "state": since}
-    return Row(key, level, cells, small, marks={"state": glyph})
+    small = {"workload": (row.namespace, row.kind), "gpus-held": each, "state": since, "checkpoint": standing}
+    links, nil = {"checkpoint": key} if saves else {}, () if saves else ("checkpoint",)
+    return Row(key, level, cells, small, links, {"state": glyph, "checkpoint": saved}, nil)
 
 
 def _of(count: int, wanted: int | None) -> Text:

@@ -89,6 +89,13 @@ def rollout_url(context: dict[str, Any], key: str) -> str:
 
 
 @register.simple_tag(takes_context=True)
+def training_url(context: dict[str, Any], key: str) -> str:
+    """The address of a workload's checkpoints, likewise."""
+    pattern: str = context["script"]["training_url"]
+    return pattern.replace(context["script"]["placeholder"], quote(key, safe="/~"))
+
+
+@register.simple_tag(takes_context=True)
 def hour(context: dict[str, Any], at: float) -> str:
     """A time without markup, for where none may stand."""
     return words.clock(at, context["now"])

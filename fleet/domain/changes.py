@@ -72,7 +72,7 @@ class View(Struct, frozen=True):
 WHOLE: Mapping[Screen, tuple[str, ...]] = {
     Screen.FLEET: ("fleet", "products", "nodes", "attention"),
     Screen.NODE: (),
-    Screen.WORKLOADS: ("fleet", "workloads", "attention"),
+    Screen.WORKLOADS: ("fleet", "workloads", "attention", "checkpoints"),
     Screen.WAITING: ("fleet", "products", "nodes"),  # and the pods that want GPUs and have no node
     Screen.ROLLOUTS: ("fleet", "workloads", "rollouts"),
     Screen.ROLLOUT: ("fleet",),  # and what is about its workload
@@ -284,12 +284,13 @@ def _rollout_tables(delta: Delta, workload: str, old: Snapshot, new: Snapshot) -
 
 def _node_rows(snapshot: Snapshot, node: str) -> dict[str, dict[str, Row]]:
     pods = {key: pod for key, pod in snapshot.pods.items() if pod.node == node}
-    owners = {pod.workload for pod in pods.values()}
+    owners = sorted(_owners_on(node, snapshot))
     return {
         "fleet": dict(snapshot.fleet),
         "nodes": {key: row for key, row in snapshot.nodes.items() if key == node},
         "pods": dict(pods),
-        "workloads": {key: snapshot.workloads[key] for key in sorted(owners) if key in snapshot.workloads},
+        "workloads": {key: snapshot.workloads[key] for key in owners if key in snapshot.workloads},
+        "checkpoints": {key: snapshot.checkpoints[key] for key in owners if key in snapshot.checkpoints},
         "attention": {key: row for key, row in snapshot.attention.items() if here(row, node)},
         "labels": {key: row for key, row in snapshot.labels.items() if key == node},
         "events": {key: row for key, row in snapshot.events.items() if row.node == node},
@@ -303,7 +304,8 @@ def _node_tables(delta: Delta, node: str, old: Snapshot, new: Snapshot) -> dict[
         "fleet": delta.tables.get("fleet", TableDelta()),
         "nodes": _part(touched["nodes"], old.nodes, new.nodes, {node}, {node}),
         "pods": _placed_part(node, touched["pods"], old.pods, new.pods),
-        "workloads": _workloads_part(node, touched, old, new),
+        "workloads": _owned_part(node, touched, "workloads", old, new),
+        "checkpoints": _owned_part(node, touched, "checkpoints", old, new),
         "attention": _placed_part(node, touched["attention"], old.attention, new.attention),
         "labels": _part(touched["labels"], old.labels, new.labels, {node}, {node}),
         "events": _placed_part(node, touched["events"], old.events, new.events),
@@ -324,18 +326,23 @@ def _placed_on(node: str, keys: Iterable[str], table: Placed) -> set[str]:
     return {key for key in keys if key in table and here(table[key], node)}
 
 
-def _workloads_part(node: str, touched: Mapping[str, set[str]], old: Snapshot, new: Snapshot) -> TableDelta:
-    """Workloads enter and leave the view with their pods here, so their own changes alone do not tell."""
-    before = {old.pods[key].workload for key in _placed_on(node, touched["pods"], old.pods)}
-    after = {new.pods[key].workload for key in _placed_on(node, touched["pods"], new.pods)}
-    keys = touched["workloads"] | before | after
+def _owned_part(node: str, touched: Mapping[str, set[str]], table: str, old: Snapshot, new: Snapshot) -> TableDelta:
+    """What is known of workloads enters and leaves the view with their pods here, so its own changes alone do not tell."""
+    before = _owners(old.pods, _placed_on(node, touched["pods"], old.pods))
+    after = _owners(new.pods, _placed_on(node, touched["pods"], new.pods))
+    keys = touched[table] | before | after
     if not keys:
         return TableDelta()
-    return _part(keys, old.workloads, new.workloads, _owners_on(node, old), _owners_on(node, new))
+    return _part(keys, getattr(old, table), getattr(new, table), _owners_on(node, old), _owners_on(node, new))
 
 
 def _owners_on(node: str, snapshot: Snapshot) -> set[str]:
-    return {pod.workload for pod in snapshot.pods.values() if pod.node == node}
+    return _owners(snapshot.pods, (key for key, pod in snapshot.pods.items() if pod.node == node))
+
+
+def _owners(pods: Mapping[str, PodRow], keys: Iterable[str]) -> set[str]:
+    """The keys of their workloads; a pod of nobody trains under its own."""
+    return {pods[key].workload or f"Pod/{key}" for key in keys}
 
 
 def _part(

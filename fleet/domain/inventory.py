@@ -317,7 +317,8 @@ class Inventory:
     def _refresh_totals(self) -> None:
         waiting = [row for key in self._waiting if (row := self._pods.get(key)) is not None]
         demand = totals.demand(waiting, claims=len(self._claiming))
-        self._fleet.put("fleet", totals.fleet_row(self._standings.groups, self._shares.groups, demand))
+        whole = totals.fleet_row(self._standings.groups, self._shares.groups, demand)
+        self._fleet.put("fleet", self.saves.joined(whole))
         self._products.replace(totals.product_rows(self._shares.groups))
         self._attention.replace(attention.table(self._concerns(waiting)))
 

@@ -277,6 +277,10 @@ class FleetRow(Row, frozen=True):
     waiting_oldest: str = ""  # its key
     claims: int = 0  # pods that use resource claims (GPUs by DRA not counted)
     cells: tuple[tuple[str, int], ...] = ()  # (state name, count) over the whole map, for the legend
+    trainings: int = 0  # workloads that train and do not rest
+    behind: int = 0  # of those: a checkpoint is overdue, saving has stopped, or nothing complete is there
+    unsaved: int = 0  # of those: not merely overdue
+    unseen: int = 0  # of `trainings`: nobody knows how they stand
 
 
 class AttentionRow(Row, frozen=True):

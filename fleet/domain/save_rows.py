@@ -27,6 +27,8 @@ LEVELS: Final = {
     Standing.RESTING: "",
     Standing.STARTING: "",
 }
+BEHIND: Final = frozenset({Standing.NONE.value, Standing.CRITICAL.value, Standing.STALE.value})
+UNSEEN: Final = frozenset({Standing.UNREADABLE.value, Standing.NOT_GRANTED.value, Standing.UNKNOWN.value})
 NO_SCAN: Final = "no-scan"  # the trouble of a row when nobody scans any more
 
 

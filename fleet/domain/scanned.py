@@ -1,14 +1,17 @@
 """What the scan has told about each workload's checkpoints, between the inventory's snapshots.
 
-Owns the rows, and what they give the attention list. Must not judge a checkpoint. When nobody scans any more, no good standing
-holds.
+Owns the rows, and what they give the totals and the attention list. Must not judge a checkpoint. When nobody scans any more, no
+good standing holds.
 """
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import structs
+
 from fleet.domain import attention, save_rows
 from fleet.domain.attention import Concern
-from fleet.domain.picture import AttentionRow
+from fleet.domain.freshness import Standing
+from fleet.domain.picture import AttentionRow, FleetRow
 from fleet.domain.save_picture import CheckpointRow
 from fleet.domain.tables import Table
 
@@ -36,6 +39,18 @@ class Scanned:
     def frozen(self) -> dict[str, CheckpointRow]:
         self.stale = False
         return self._table.frozen()
+
+    def joined(self, totals: FleetRow) -> FleetRow:
+        """The totals with how many train, and how many of those are behind their target."""
+        standings = [row.standing for row in self._table.frozen().values() if row.standing != Standing.RESTING]
+        behind = [standing for standing in standings if standing in save_rows.BEHIND]
+        return structs.replace(
+            totals,
+            trainings=len(standings),
+            behind=len(behind),
+            unsaved=len(behind) - behind.count(Standing.STALE.value),
+            unseen=sum(standing in save_rows.UNSEEN for standing in standings),
+        )
 
     def concerns(self) -> Iterator[AttentionRow]:
         for key, row in self._table.frozen().items():

@@ -88,7 +88,7 @@ function listsSaid({ tables }, told) {
   return {
     workloads: Object.fromEntries(Object.entries(CHOICES).map(([name, query]) => {
       const wanted = workloads.choice(new URLSearchParams(query));
-      return [name, [told(workloads.counts(tables.workloads, wanted)), ...rowsSaid(workloads.rows(tables.workloads, wanted), told)]];
+      return [name, [told(workloads.counts(tables.workloads, wanted)), ...rowsSaid(workloads.rows(tables.workloads, tables.checkpoints, wanted), told)]];
     })),
     rollouts: Object.fromEntries(Object.entries(ROLLOUTS).map(([name, query]) => {
       const wanted = rollouts.choice(new URLSearchParams(query));
@@ -114,7 +114,7 @@ function nodeSaid({ tables, node: name }, told) {
     pod_counts: node.podCounts(Object.values(here)).map(told),
     cordon: told(node.cordon(row, labels)),
     tables: Object.fromEntries(Object.entries({
-      resources: node.resources(row), slots: node.slots(row, here), pods: node.pods(here), conditions: node.conditions(row),
+      resources: node.resources(row), slots: node.slots(row, here), pods: node.pods(here, tables.checkpoints), conditions: node.conditions(row),
     }).map(([name, found]) => [name, rowsSaid(found, told)])),
     records: {
       events: rowsSaid(records.events(happened), told),

@@ -20,7 +20,7 @@ from fleet.domain.picture import (
     Snapshot,
     WorkloadRow,
 )
-from tests.browser import demo_gpus, demo_rollouts
+from tests.browser import demo_gpus, demo_rollouts, demo_saves
 
 NOW = 1_764_622_800.0  # 1 December 2025, 21:00:00 UTC
 CLUSTER = "par-prod-1"
@@ -248,6 +248,7 @@ def fleet(rows: dict[str, NodeRow], now: float = NOW) -> FleetRow:
         largest_hole=free[hole], largest_hole_node=hole, largest_hole_product=rows[hole].product, slots=slots,
         waiting_pods=4, waiting_since_at=now - 1_080,
         waiting_gpus=8, waiting_oldest="ml/rl-policy-0", claims=3, cells=tuple(sorted(cells.items())),
+        trainings=4, behind=2, unsaved=1, unseen=1,
     )  # fmt: skip
 
 
@@ -265,6 +266,7 @@ def snapshot(now: float = NOW) -> Snapshot:
         labels={row.name: labels(row) for row in rows.values()},
         events=events(now),
         rollouts=demo_rollouts.rollouts(now),
+        checkpoints=demo_saves.saves(now),
     )
 
 

@@ -352,7 +352,7 @@ def lists_said(snapshot: Snapshot) -> dict[str, Any]:
         "workloads": {
             name: [
                 told(workloads.counts(snapshot.workloads, choice)),
-                *map(row_said, workloads.rows(snapshot.workloads, choice)),
+                *map(row_said, workloads.rows(snapshot.workloads, snapshot.checkpoints, choice)),
             ]
             for name, choice in CHOICES.items()
         },
@@ -381,7 +381,10 @@ def node_said(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "counts": told(fleet.counts(row)),
         "pod_counts": [told(text) for text in node.pod_counts(pod for _, pod in pods)],
         "cordon": told(node.cordon(row, labels)),
-        "tables": {key: [row_said(r) for r in table.rows] for key, table in node.tables(row, pods).items()},
+        "tables": {
+            key: [row_said(r) for r in table.rows]
+            for key, table in node.tables(row, pods, snapshot.checkpoints).items()
+        },
         "records": {key: [row_said(r) for r in table.rows] for key, table in records.tables(labels, happened).items()},
         "label_count": told(records.label_count(labels)),
         "gpus": gpus_said(snapshot, row),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone, translation
 
-from dashboard.panels import attention, fleet, node, wall, words, zoom
+from dashboard.panels import attention, fleet, node, save_ages, wall, words, zoom
 from dashboard.panels.checkpoint_patterns import OF_CHECKPOINTS
 from dashboard.panels.order import natural
 from dashboard.panels.patterns import MESSAGES
@@ -21,6 +21,7 @@ from dashboard.panels.zoom import TROUBLE, Filter, Zoom
 from fleet.domain.attention import Concern
 from fleet.domain.kube import Kind
 from fleet.domain.picture import CELL_STATES, AttentionRow, FleetRow, NodeRow, PodRow, Resource, Snapshot
+from fleet.domain.save_picture import CheckpointRow
 from tests.browser import demo
 from tests.dashboard import panel_fixtures
 
@@ -185,7 +186,7 @@ def test_every_state_and_concern_of_the_domain_has_words():
     needed |= {f"{kind}.{concern}" for concern in Concern for kind in ("attention", "evidence")}
     needed |= {column.title for columns in (node.RESOURCES, node.PODS, node.CONDITIONS) for column in columns}
     needed |= {fact.title for fact in node.facts(NodeRow("n"))}
-    needed |= {table.title for table in node.tables(NodeRow("n"), ()).values()}
+    needed |= {table.title for table in node.tables(NodeRow("n"), (), {}).values()}
     assert sorted(needed - set(MESSAGES)) == []
 
 
@@ -453,7 +454,7 @@ def test_the_nodes_own_pods_come_last():
         "ml/a": PodRow("2", "ml", "a"),
         "k/d": PodRow("3", "k", "d", gpus=9, daemon=True),
     }
-    assert [row.key for row in node.pods(rows.items())] == ["ml/b", "ml/a", "k/d"]
+    assert [row.key for row in node.pods(rows.items(), {})] == ["ml/b", "ml/a", "k/d"]
 
 
 def test_ready_is_good_when_true_and_every_other_condition_when_false():
@@ -465,8 +466,48 @@ def test_ready_is_good_when_true_and_every_other_condition_when_false():
         assert node.conditions(NodeRow("n", conditions=(Condition(kind, status),)))[0].level == level
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (FleetRow(), ("", "0", "of 0 jobs", "none behind target")),
+        (FleetRow(trainings=1, unseen=1), ("", "unknown", "of 1 job", "")),
+        (FleetRow(trainings=3, unseen=1), ("", "0", "of 3 jobs", "none behind target")),
+        (FleetRow(trainings=3, unseen=2, behind=1), ("warn", "1", "of 3 jobs", "")),
+        (FleetRow(trainings=3, behind=2, unsaved=1), ("bad", "2", "of 3 jobs", "")),
+    ],
+)
+def test_nobody_behind_is_no_number_while_nobody_knows(row, said):
+    found = fleet.behind(row)
+    assert (found.level, *(words.plain(text, NOW) for text in (found.value, found.unit, found.note))) == said
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (None, ("", "–", "")),
+        (CheckpointRow("J/a/b", "a", standing="fresh", level="ok", newest_at=NOW - 90), ("s-ok", "1 min", "on target")),
+        (CheckpointRow("J/a/b", "a", standing="reported", level="ok", reported_at=NOW - 9), ("s-ok", "9 s", "reported")),
+        (CheckpointRow("J/a/b", "a", standing="critical", level="bad", newest_at=NOW - 90), ("s-bad", "1 min", "stopped saving")),
+        (CheckpointRow("J/a/b", "a", standing="none", level="bad"), ("s-bad", "nothing complete", "")),
+        (CheckpointRow("J/a/b", "a", standing="unknown", newest_at=NOW + 90, skew_s=90.0), ("s-unknown", "unknown", "")),
+        (CheckpointRow("J/a/b", "a", standing="resting", level="", newest_at=NOW - 90), ("", "1 min", "rests")),
+    ],
+)  # fmt: skip
+def test_the_age_of_a_checkpoint_is_told_with_how_it_stands(row, said):
+    glyph, *told = save_ages.cell(row)
+    assert (glyph, *(words.plain(text, NOW) for text in told)) == said
+
+
+def test_a_pod_leads_to_the_checkpoints_of_its_workload_or_its_own():
+    rows = {f"ml/{name}": PodRow(name, "ml", name, "n", workload="Job/ml/t" if name == "b" else "") for name in "bac"}
+    saves = {key: CheckpointRow(key, "ml", newest_at=NOW) for key in ("Job/ml/t", "Pod/ml/a")}
+    found = {row.key: row for row in node.pods(rows.items(), saves)}
+    assert [found[key].links for key in rows] == [{"checkpoint": "Job/ml/t"}, {"checkpoint": "Pod/ml/a"}, {}]
+    assert "checkpoint" in found["ml/c"].nil
+
+
 def test_key_numbers_do_not_move():
     ids = [number.id for number in fleet.key_numbers(demo.snapshot())]
     assert ids == [number.id for number in fleet.key_numbers(panel_fixtures.empty())]
-    assert len(ids) == 8
+    assert [number.id for number in fleet.strip(demo.snapshot())] == ids[:8]
     assert [entry.state for entry in fleet.legend(FleetRow()) if entry.shown] == list(fleet.ALWAYS)

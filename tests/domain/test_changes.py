@@ -24,7 +24,9 @@ from fleet.domain.picture import (
     Snapshot,
     WorkloadRow,
 )
+from fleet.domain.save_picture import CheckpointRow
 from tests.domain import change_cases
+from tests.domain.cluster import EPOCH_AT
 from tests.domain.picture_strategies import transitions
 
 FLEET = View(Screen.FLEET)
@@ -227,7 +229,22 @@ def test_the_fleets_view_has_no_pods_and_no_workloads() -> None:
         "labels",
         "events",
         "gpus",
+        "checkpoints",
     }
+
+
+def test_what_is_known_of_checkpoints_reaches_the_nodes_of_the_pods_that_train() -> None:
+    alone = replace(BOUND, uid="u-2", name="alone", workload="")
+    saves = {key: CheckpointRow(key, "lab") for key in ("Job/lab/t", "Job/lab/other", "Pod/lab/alone")}
+    old = lab(BOUND, alone, checkpoints=saves)
+    assert set(changes.rows(old, NODE)["checkpoints"]) == {"Job/lab/t", "Pod/lab/alone"}
+    new = lab(BOUND, alone, checkpoints={key: replace(row, newest_at=EPOCH_AT) for key, row in saves.items()})
+    found = part(old, new, NODE)
+    assert found is not None
+    assert {key for group in found.tables["checkpoints"].groups for key in group.ids} == {"Job/lab/t", "Pod/lab/alone"}
+    gone = part(new, lab(BOUND, checkpoints=new.checkpoints), NODE)
+    assert gone is not None
+    assert gone.tables["checkpoints"].gone == ("Pod/lab/alone",)
 
 
 def test_labels_and_events_reach_the_view_of_their_node_alone() -> None:

@@ -5,6 +5,7 @@
  */
 import { browser, Connection, followPage } from "./connection.js";
 import { attention } from "./live/attention.js";
+import { behind } from "./live/behind.js";
 import { cluster } from "./live/cluster.js";
 import { first } from "./live/first.js";
 import { freshness } from "./live/freshness.js";
@@ -70,6 +71,7 @@ const BEHAVIOURS = {
   "data-live-legend": legend,
   "data-live-numbers": numbers,
   "data-live-attention": attention,
+  "data-live-behind": behind,
   "data-live-headline": headline,
   "data-live-cells": nodeCells,
   "data-live-doing": doing,

@@ -22,10 +22,11 @@
  *   restarts: number, gpus: number, owner_kind: string, team: string, budgets: string[], grace_s: number | null,
  *   empty_dir: boolean, daemon: boolean, mirror: boolean, claims: number, created_at: number | null, product: string,
  *   resources: [string, number][], waiting_reason: string, waiting_message: string, terminating_at: number | null, stage: string,
- *   template: string, ready_at: number | null}} PodRow
+ *   template: string, ready_at: number | null, workload: string}} PodRow
  * @typedef {{kind: string, namespace: string, name: string, team: string, desired: number | null, updated: number | null, ready: number,
  *   available: number | null, gpus_per_pod: number, gpus: number, short_since_at: number | null, paused: boolean, budgets: string[],
  *   created_at: number | null}} WorkloadRow
+ * @typedef {{standing: string, level: string, newest_at: number | null, reported_at: number | null, skew_s: number}} CheckpointRow
  * @typedef {{cause: string, level: string, pods: number, pod: string, since_at: number | null, evidence: string,
  *   facts: [string, string | number | null][]}} HoldupRow
  * @typedef {{kind: string, strategy: string, verdict: string, step: string, have: number, want: number, desired: number, available: number,
@@ -38,7 +39,8 @@
  * @typedef {{nodes: number, nodes_ready: number, gpus: number, available: number, cordoned: number, tainted: number, silent: number,
  *   withdrawn: number, failed: number, unknown: number, free: number, overcommit: number, largest_hole: number, largest_hole_node: string,
  *   largest_hole_product: string, slots: [number, number][], fragmentation: [number, number | null][], waiting_pods: number,
- *   waiting_since_at: number | null, waiting_gpus: number, claims: number, cells: [string, number][]}} FleetRow
+ *   waiting_since_at: number | null, waiting_gpus: number, claims: number, cells: [string, number][], trainings: number,
+ *   behind: number, unsaved: number, unseen: number}} FleetRow
  * @typedef {{kind: string, level: string, rank: number, subject: string, node: string, since_at: number | null,
  *   facts: [string, string | number | null][], nodes: string[]}} AttentionRow
  * @typedef {{labels: [string, string][], annotations: [string, string][]}} LabelsRow
@@ -47,7 +49,8 @@
  *
  * @typedef {{fleet: Record<string, FleetRow>, products: Record<string, ProductRow>, nodes: Record<string, NodeRow>,
  *   pods: Record<string, PodRow>, workloads: Record<string, WorkloadRow>, attention: Record<string, AttentionRow>,
- *   labels: Record<string, LabelsRow>, events: Record<string, EventRow>, gpus: Record<string, GpuRow>, rollouts: Record<string, RolloutRow>}} Tables
+ *   labels: Record<string, LabelsRow>, events: Record<string, EventRow>, gpus: Record<string, GpuRow>, rollouts: Record<string, RolloutRow>,
+ *   checkpoints: Record<string, CheckpointRow>}} Tables
  *
  * @typedef {[number, number]} Version  epoch and number
  * @typedef {{ids: string[], set: Record<string, unknown[]>}} Group

@@ -19,18 +19,18 @@ const ROWS = {
   resources: ({ nodes }, name) => (nodes[name] ? resources(nodes[name]) : null),
   slots: ({ nodes, pods: held }, name) => (nodes[name] ? slots(nodes[name], held) : null),
   gpus: ({ nodes, gpus: found }, name) => (nodes[name] ? gpus(found, nodes[name]) : null),
-  pods: (tables) => pods(tables.pods),
+  pods: (tables) => pods(tables.pods, tables.checkpoints),
   conditions: ({ nodes }, name) => (nodes[name] ? conditions(nodes[name]) : null),
   events: (tables) => events(tables.events),
   annotations: ({ labels }, name) => (labels[name] ? texts(labels[name].annotations) : null),
   labels: ({ labels }, name) => (labels[name] ? texts(labels[name].labels) : null),
-  workloads: (tables) => workloads.rows(tables.workloads, workloads.choice(new URLSearchParams(location.search))),
+  workloads: (tables) => workloads.rows(tables.workloads, tables.checkpoints, workloads.choice(new URLSearchParams(location.search))),
   rollouts: (tables) => rollouts.rows(tables.rollouts, rollouts.choice(new URLSearchParams(location.search))),
   waiting: (tables) => waiting.rows(tables.pods, tables.nodes),
 };
 
 /** @type {import("../page.js").Behaviour} */
-export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl }) {
+export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trainingUrl }) {
   const body = part(root, "tbody"), home = /** @type {HTMLElement} */ (root.parentElement);
   const make = ROWS[root.dataset["liveRows"] ?? ""];
   /** @type {string[]} */
@@ -92,7 +92,8 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl }) {
       if (small) write(small, row.small[column] ?? "", words, now(), { flash: known });
       if (icon) glyph(icon, row.marks?.[column] ?? "");
       if (gpu) paint(gpu, row.gpu ?? ["", ""]);
-      const leads = row.links?.[column] ?? "", url = gpu ? gpuUrl : root.dataset["liveRows"] === "rollouts" ? rolloutUrl : nodeUrl;
+      const leads = row.links?.[column] ?? "";
+      const url = column === "checkpoint" ? trainingUrl : gpu ? gpuUrl : root.dataset["liveRows"] === "rollouts" ? rolloutUrl : nodeUrl;
       if (text instanceof HTMLAnchorElement) mark(text, "href", leads && url(leads));
     }
   }

@@ -60,7 +60,7 @@ export function keyNumbers(tables) {
   if (fleet === undefined) return [];
   return [
     available(fleet), free(fleet, tables.products), largest(fleet), room(fleet), fragmentation(fleet, tables.products), waiting(fleet),
-    notReady(fleet), withdrawn(fleet),
+    notReady(fleet), withdrawn(fleet), behind(fleet),
   ];
 }
 
@@ -154,6 +154,16 @@ function notReady(fleet) {
   const n = fleet.nodes - fleet.nodes_ready;
   const note = n ? say("kpi.silent-gpus", { n: fleet.silent }) : say("kpi.all-ready");
   return keyNumber("not-ready", n, { unit: say("kpi.of-nodes", { n: fleet.nodes }), note, level: n ? "bad" : "" });
+}
+
+/**
+ * Workloads that train and have not saved when they meant to. Where nobody knows of any, it is no 0.
+ * @param {FleetRow} fleet
+ */
+export function behind(fleet) {
+  const unknown = fleet.trainings > 0 && fleet.unseen === fleet.trainings;
+  const level = fleet.unsaved ? "bad" : fleet.behind ? "warn" : "", note = fleet.behind || unknown ? "" : say("kpi.none-behind");
+  return keyNumber("behind", unknown ? null : fleet.behind, { unit: say("kpi.of-trainings", { n: fleet.trainings }), note, level });
 }
 
 /** @param {FleetRow} fleet */

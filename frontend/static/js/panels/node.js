@@ -4,9 +4,11 @@
 import { say } from "../words.js";
 import { cellState, cellWord, glyph, levelGlyph, mainReason, place, reason } from "./fleet.js";
 import { natural } from "./order.js";
+import { cell } from "./save-ages.js";
 
 /** @typedef {import("../types.js").NodeRow} NodeRow */
 /** @typedef {import("../types.js").PodRow} PodRow */
+/** @typedef {Record<string, import("../types.js").CheckpointRow>} Saves  by the key of the workload that trains */
 /** @typedef {import("../words.js").Text} Text */
 /** @typedef {import("../words.js").Value} Value */
 /** @typedef {{id: string, level: string, glyph: string, words: Text}} Tag */
@@ -162,23 +164,27 @@ function podOrder([a, one], [b, two]) {
 
 /**
  * @param {Record<string, PodRow>} rows
+ * @param {Saves} saves
  * @returns {Row[]}
  */
-export function pods(rows) {
-  return Object.entries(rows).sort(podOrder).map(([key, row]) => pod(key, row));
+export function pods(rows, saves) {
+  return Object.entries(rows).sort(podOrder).map(([key, row]) => pod(key, row, saves));
 }
 
 /**
  * @param {string} key
  * @param {PodRow} row
+ * @param {Saves} saves
  * @returns {Row}
  */
-function pod(key, row) {
+function pod(key, row, saves) {
+  const trains = row.workload || `Pod/${key}`, [saved, age, standing] = cell(saves[trains]);
   const cells = {
     pod: row.name,
     gpus: row.gpus || "–",
     status: row.status,
     ready: say("node.ready-of", { ready: row.ready, total: row.containers }),
+    checkpoint: age,
     restarts: row.restarts,
     grace: row.grace_s === null ? null : say("age.s", { n: row.grace_s }),
     budget: row.budgets.join(", ") || say("none"),
@@ -188,10 +194,13 @@ function pod(key, row) {
   const team = row.team ? say("node.team", { team: row.team }) : "";
   const claims = row.claims ? say("node.claims", { n: row.claims }) : "";
   const something = {
-    gpus: row.gpus || row.claims, restarts: row.restarts, budget: row.budgets.length, "empty-dir": row.empty_dir,
+    gpus: row.gpus || row.claims, checkpoint: saves[trains], restarts: row.restarts, budget: row.budgets.length, "empty-dir": row.empty_dir,
   };
   const nil = Object.entries(something).flatMap(([column, told]) => (told ? [] : [column]));
-  return { key, level: row.level, cells, small: { pod: [row.namespace, row.owner_kind, team], gpus: claims }, nil };
+  const small = { pod: [row.namespace, row.owner_kind, team], gpus: claims, checkpoint: standing };
+  /** @type {Record<string, string>} */
+  const links = saves[trains] ? { checkpoint: trains } : {};
+  return { key, level: row.level, cells, small, links, marks: { checkpoint: saved }, nil };
 }
 
 /**

@@ -3,7 +3,9 @@
  */
 import { say } from "../words.js";
 import { natural } from "./order.js";
+import { cell } from "./save-ages.js";
 
+/** @typedef {import("../types.js").CheckpointRow} CheckpointRow */
 /** @typedef {import("../types.js").WorkloadRow} WorkloadRow */
 /** @typedef {import("../words.js").Text} Text */
 /** @typedef {import("./tables.js").Row} Row */
@@ -36,13 +38,14 @@ export function shows(wanted, key, row) {
 
 /**
  * @param {Record<string, WorkloadRow>} found
+ * @param {Record<string, CheckpointRow>} saves of those that train
  * @param {Choice} wanted
  * @returns {Row[]}
  */
-export function rows(found, wanted) {
+export function rows(found, saves, wanted) {
   return Object.entries(found).filter(([key, row]) => shows(wanted, key, row))
     .sort(([a, one], [b, two]) => order(wanted.sort, one, two) || natural(one.name, two.name) || natural(a, b))
-    .map(([key, row]) => workload(key, row));
+    .map(([key, row]) => workload(key, row, saves[key]));
 }
 
 /**
@@ -65,23 +68,26 @@ function lacks(row) {
 /**
  * @param {string} key
  * @param {WorkloadRow} row
+ * @param {CheckpointRow | undefined} saves
  * @returns {Row}
  */
-function workload(key, row) {
-  const [level, glyph, words, since] = state(row);
+function workload(key, row, saves) {
+  const [level, glyph, words, since] = state(row), [saved, age, standing] = cell(saves);
   const cells = {
     workload: row.name,
     "gpus-held": row.gpus,
     state: words,
     ready: of(row.ready, row.desired),
     updated: row.updated === null ? "–" : of(row.updated, row.desired),
+    checkpoint: age,
     team: row.team || "–",
     budget: row.budgets.join(", ") || say("none"),
     age: row.created_at === null ? null : { age: row.created_at },
   };
   const each = row.gpus_per_pod ? say("workloads.each", { n: row.gpus_per_pod }) : "";
-  const small = { workload: [row.namespace, row.kind], "gpus-held": each, state: since };
-  return { key, level, cells, small, marks: { state: glyph } };
+  const small = { workload: [row.namespace, row.kind], "gpus-held": each, state: since, checkpoint: standing };
+  const links = saves ? { checkpoint: key } : {}, nil = saves ? [] : ["checkpoint"];
+  return { key, level, cells, small, links, marks: { state: glyph, checkpoint: saved }, nil };
 }
 
 /**
