@@ -17,21 +17,24 @@ from django.core.management.base import CommandError
 from dashboard import running
 
 WITHIN_S = 60.0
+NO_ANSWER = 2  # the exit status where nothing was done; 1 is an answer that nobody hopes for
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 class Vigie:
-    """The API. Raises CommandError with a sentence for everything that does not work."""
+    """The API. Raises CommandError with a sentence, and exit status 2, for everything that does not work."""
 
     def __init__(self, said: str = "") -> None:
         """`said`: who somebody at a console says they are; it is recorded and proves nothing."""
         self._token = os.environ.get("VIGIE_TOKEN", "")
         if not self._token:
-            raise CommandError("set VIGIE_TOKEN: manage.py token USER --scope act prints one")
+            raise CommandError("set VIGIE_TOKEN: manage.py token USER --scope act prints one", returncode=NO_ANSWER)
         self._url = os.environ.get("VIGIE_URL", "").rstrip("/") or _here()
         address = urlsplit(self._url)
         if address.scheme != "https" and address.hostname not in LOOPBACK:
-            raise CommandError("VIGIE_URL has to begin with https://: the token would be readable on the way")
+            raise CommandError(
+                "VIGIE_URL has to begin with https://: the token would be readable on the way", returncode=NO_ANSWER
+            )
         self._said = said
 
     def get(self, path: str) -> Any:
@@ -57,15 +60,15 @@ class Vigie:
             with urllib.request.urlopen(request, timeout=WITHIN_S, context=context) as answer:  # noqa: S310
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise CommandError(_told(error)) from None
+            raise CommandError(_told(error), returncode=NO_ANSWER) from None
         except (OSError, ValueError) as error:
-            raise CommandError(f"no answer from {self._url}: {error}") from None
+            raise CommandError(f"no answer from {self._url}: {error}", returncode=NO_ANSWER) from None
 
 
 def _here() -> str:
     found = running.read()
     if not found:
-        raise CommandError("no Vigie runs here; name one with VIGIE_URL")
+        raise CommandError("no Vigie runs here; name one with VIGIE_URL", returncode=NO_ANSWER)
     return found[0].address.rstrip("/")
 
 
@@ -90,5 +93,5 @@ def check_line(check: dict[str, Any]) -> str:
     if check["outcome"] == "BLOCK":
         line += f"\n           {check['sentence']}"
         if check.get("waivable_by"):
-            line += f"\n           {check['waivable_by']} may lift it: --waive '{check['key']}=WHY'"
+            line += f"\n           {check['waivable_by']} may lift it: act confirm --waive '{check['key']}=WHY'"
     return line

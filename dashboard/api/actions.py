@@ -51,7 +51,9 @@ OPTIONS = (
 class Proposal(Schema):
     kind: str = Field(max_length=20, description=", ".join(ACTIONS))
     target: str = Field(
-        max_length=253, description="Name of the node, or Deployment/namespace/name, or Service/namespace/name"
+        min_length=1,
+        max_length=253,
+        description="Name of the node, or Deployment/namespace/name, or Service/namespace/name",
     )
     reason: str = Field(max_length=500, description="Why; it is kept on the node and in the audit")
     cluster: str = Field("", max_length=253, description=CLUSTER)

@@ -1,12 +1,16 @@
 """Plans and actions over the API: who may, what is refused and why, and how an action goes."""
 
 import json
+import shlex
 
 import pytest
 from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.test import Client
 
 from dashboard import tokens
+from dashboard.management.commands.plan import lines
 from dashboard.models import Scope
 from fleet import wiring
 from fleet.act import running
@@ -126,12 +130,35 @@ def test_an_operator_of_another_cluster_may_not(program, people):
         ({**CORDON, "options": {"force": "true"}}, 422),
         ({**CORDON, "cluster": "elsewhere"}, 404),
         ({"kind": "cordon"}, 422),
+        ({**CORDON, "kind": "drain", "target": ""}, 422),
     ],
 )
 def test_what_is_no_plan(program, body, status):
     answer = post(program("operator"), "plans", body)
     assert answer.status_code == status
     assert answer["content-type"] == "application/problem+json"
+
+
+def test_a_plan_as_text_ends_with_the_command_that_does_it(program):
+    olga = program("operator")
+    plain = post(olga, "plans", CORDON).json()
+    assert lines(plain)[-1].endswith(f" act confirm {plain['id']} --digest {plain['digest']}")
+    lifted = post(program("approver"), "plans", {**CORDON, "kind": "drain", "target": "node-01"}).json()
+    words = shlex.split(lines(lifted)[-1])
+    assert words[words.index("--typed") + 1] == "node-01"
+    keys = [check["key"] for check in lifted["checks"] if check["outcome"] == "BLOCK"]
+    assert keys, "a trainer that nobody can read"
+    assert [word.removesuffix("=WHY") for word in words if word.endswith("=WHY")] == keys
+    missing = post(olga, "plans", {**CORDON, "target": "node-77"}).json()
+    assert lines(missing)[-1].endswith("blocks it: target-known")
+
+
+@pytest.mark.parametrize("option", ["replicas", "=4", ""])
+def test_an_option_without_a_value_is_told_and_not_dropped(option, monkeypatch):
+    monkeypatch.setenv("VIGIE_TOKEN", "x")
+    with pytest.raises(CommandError, match="--option takes NAME=VALUE") as caught:
+        call_command("plan", "scale", "Deployment/web/gateway", "--option", option)
+    assert caught.value.returncode == 2
 
 
 def test_a_refusal_names_the_checks_and_the_way_out(program):

@@ -7,14 +7,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.calls import Vigie
+from dashboard.calls import NO_ANSWER, Vigie
 
 ENDED = {"succeeded", "failed", "stopped", "refused", "expired"}
 LOOK_S = 1.0
 
 
 class Command(BaseCommand):
-    help = "Confirm, follow or stop an action through the API of the running Vigie (VIGIE_TOKEN, VIGIE_URL)."
+    help = (
+        "Confirm, follow or stop an action through the API of the running Vigie (VIGIE_TOKEN, VIGIE_URL). "
+        "Exit 1: it has ended otherwise than it should; 2: nothing was done."
+    )
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -23,7 +26,7 @@ class Command(BaseCommand):
         ways = parser.add_subparsers(dest="way", required=True)
         confirm = ways.add_parser("confirm", help="do what a plan says, and follow it to its end")
         confirm.add_argument("plan", help="its number: 412 or M-0412")
-        confirm.add_argument("--digest", required=True, help="of the plan that you have seen, as plan --json prints it")
+        confirm.add_argument("--digest", required=True, help="of the plan that you have seen, as plan prints it")
         confirm.add_argument("--typed", default="", help="the target's name, where pods have to go")
         confirm.add_argument(
             "--waive", action="append", default=[], metavar="CHECK=WHY", help="lift a check, with a reason"
@@ -46,7 +49,8 @@ class Command(BaseCommand):
         if options["way"] in {"confirm", "follow"} and not options.get("no_wait"):
             found = self._followed(vigie, number, found)
         self.stdout.write(json.dumps(found, indent=1) if options["json"] else _line(found))
-        if found["state"] in {"failed", "stopped", "expired", "refused"}:
+        wanted = {"stopped", "refused"} if options["way"] == "stop" else {"succeeded"}
+        if found["state"] in ENDED - wanted:
             raise SystemExit(1)
 
     def _done(self, vigie: Vigie, number: int, options: dict[str, Any]) -> Any:
@@ -80,14 +84,14 @@ class Command(BaseCommand):
 def _number(text: str) -> int:
     digits = text.upper().removeprefix("M-")
     if not digits.isdecimal():
-        raise CommandError(f"{text!r} is no number of an action")
+        raise CommandError(f"{text!r} is no number of an action", returncode=NO_ANSWER)
     return int(digits)
 
 
 def _waiver(text: str) -> tuple[str, str]:
     check, sign, why = text.partition("=")
     if not (sign and why.strip()):
-        raise CommandError(f"--waive takes CHECK=WHY, not {text!r}")
+        raise CommandError(f"--waive takes CHECK=WHY, not {text!r}", returncode=NO_ANSWER)
     return check, why
 
 

@@ -2,17 +2,18 @@
 
 import argparse
 import json
+import shlex
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.calls import Vigie, check_line
+from dashboard.calls import NO_ANSWER, Vigie, check_line
+from fleet.domain.actions import ACTIONS
+from fleet.domain.kinds import Danger
 
 
 class Command(BaseCommand):
-    help = (
-        "Compute a plan through the API of the running Vigie (VIGIE_TOKEN, VIGIE_URL). Exit 1 when a check blocks it."
-    )
+    help = "Compute a plan through the API of the running Vigie (VIGIE_TOKEN, VIGIE_URL). Exit 1: a check blocks it; 2: no plan."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         wanted = {name: options[name] for name in ("kind", "target", "reason", "cluster")}
-        chosen = dict(option.partition("=")[::2] for option in options["option"])
+        chosen = dict(_option(text) for text in options["option"])
         if options["save"]:
             chosen["save"] = "first"
         if chosen:
@@ -49,9 +50,16 @@ class Command(BaseCommand):
             raise SystemExit(1)
 
 
+def _option(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not (name and sign):
+        raise CommandError(f"--option takes NAME=VALUE, not {text!r}", returncode=NO_ANSWER)
+    return name, value
+
+
 def lines(plan: dict[str, Any]) -> list[str]:
-    """A plan as text."""
-    told = [f"Plan {plan['name']}: {plan['kind']} {plan['target']}, digest {plan['digest'][:12]}"]
+    """A plan as text, with the command that confirms it."""
+    told = [f"Plan {plan['name']}: {plan['kind']} {plan['target']}"]
     loss = plan["loss"]
     if loss["pods"]:
         requests, scratch = _n(loss["requests"]), _n(loss["scratch_bytes"])
@@ -65,7 +73,18 @@ def lines(plan: dict[str, Any]) -> list[str]:
     passed = sum(check["outcome"] == "PASS" for check in plan["checks"])
     told += [f"  {passed} passed", "Steps: " + " → ".join(step["kind"] for step in plan["steps"])]
     told += ["The same with kubectl:", *(f"  {line}" for line in plan["kubectl"])]
-    return told
+    return [*told, "To do it:", f"  {_confirmation(plan)}"]
+
+
+def _confirmation(plan: dict[str, Any]) -> str:
+    """The command that confirms it: a block that somebody may lift wants a reason, any other keeps it from being done."""
+    blocks = [check for check in plan["checks"] if check["outcome"] == "BLOCK"]
+    if stuck := [check["guard"] for check in blocks if not check["waivable_by"]]:
+        return f"not possible as long as this blocks it: {', '.join(dict.fromkeys(stuck))}"
+    destructive = ACTIONS[plan["kind"]].danger is Danger.DESTRUCTIVE
+    typed = f" --typed {shlex.quote(plan['target'])}" if destructive else ""
+    waive = "".join(f" --waive {shlex.quote(check['key'] + '=WHY')}" for check in blocks)
+    return f"manage.py act confirm {plan['id']} --digest {plan['digest']}{typed}{waive}"
 
 
 def _s(value: Any) -> str:
