@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from fleet.domain.occurrences import workload_of
 from fleet.domain.picture import TABLES, AttentionRow, EventRow, GpuRow, NodeRow, PodRow, Row, Snapshot
 
 Tables = Mapping[str, Mapping[str, Row]]
@@ -260,11 +261,15 @@ def _rollout_rows(snapshot: Snapshot, workload: str) -> dict[str, dict[str, Row]
         "workloads": {key: row for key, row in snapshot.workloads.items() if key == workload},
         "rollouts": {key: row for key, row in snapshot.rollouts.items() if key == workload},
         "attention": {key: row for key, row in snapshot.attention.items() if row.subject == workload},
+        "events": {key: row for key, row in snapshot.events.items() if workload_of(row) == workload},
     }
 
 
 def _rollout_tables(delta: Delta, workload: str, old: Snapshot, new: Snapshot) -> dict[str, TableDelta]:
-    pods, concerns = _touched(delta, "pods"), _touched(delta, "attention")
+    pods, concerns, events = _touched(delta, "pods"), _touched(delta, "attention"), _touched(delta, "events")
+
+    def its_events(table: Mapping[str, EventRow]) -> set[str]:
+        return {key for key in events if key in table and workload_of(table[key]) == workload}
 
     def its_pods(table: Mapping[str, PodRow]) -> set[str]:
         return {key for key in pods if key in table and table[key].workload == workload}
@@ -279,6 +284,7 @@ def _rollout_tables(delta: Delta, workload: str, old: Snapshot, new: Snapshot) -
         "attention": _part(
             concerns, old.attention, new.attention, its_concerns(old.attention), its_concerns(new.attention)
         ),
+        "events": _part(events, old.events, new.events, its_events(old.events), its_events(new.events)),
     }
 
 

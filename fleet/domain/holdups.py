@@ -57,7 +57,8 @@ class Level(StrEnum):
 
 
 class Case(Struct, frozen=True):
-    """What there is to judge. `new`: the pods of the newest version; `warnings`: kubelets' warnings about a pod, by its key."""
+    """What there is to judge. `new`: the pods of the newest version; `warnings`: kubelets' warnings about a pod, by its key;
+    `refusal`: what the controller said last when it could not make a pod."""
 
     found: Rolled
     progress: Progress
@@ -67,6 +68,8 @@ class Case(Struct, frozen=True):
     warnings: Callable[[PodRow], Sequence[EventRow]]
     budgets: Iterable[Budget] = ()
     available: int = 0
+    desired: int = 0
+    refusal: EventRow | None = None
 
 
 def holdups(case: Case) -> tuple[HoldupRow, ...]:
@@ -83,11 +86,12 @@ def holdups(case: Case) -> tuple[HoldupRow, ...]:
 
 def _of_controller(case: Case) -> Iterator[HoldupRow]:
     found, verdict = case.found, case.progress.verdict
-    refused = _condition(found, "ReplicaFailure") if isinstance(found, Deployment) else None
-    if refused is not None and refused.status == "True":
-        cause = Cause.QUOTA if QUOTA_WORDS in refused.message else Cause.ADMISSION
-        since_at = seconds(refused.last_transition_time)
-        yield HoldupRow(cause, Level.BAD, since_at=since_at, evidence=refused.message[:LONGEST])
+    if isinstance(found, Deployment):
+        refused = _condition(found, "ReplicaFailure")
+        if refused is not None and refused.status == "True":
+            yield _refused(refused.message, seconds(refused.last_transition_time))
+    elif case.refusal is not None and _still_refused(case, case.refusal):
+        yield _refused(case.refusal.message)
     if verdict is Verdict.PAUSED:
         moving = _condition(found, "Progressing") if isinstance(found, Deployment) else None
         since_at = seconds(moving.last_update_time) if moving and moving.reason == "DeploymentPaused" else None
@@ -100,6 +104,18 @@ def _of_controller(case: Case) -> Iterator[HoldupRow]:
         yield HoldupRow(Cause.NOT_OBSERVED, Level.NOTE, facts=versions)
     if verdict is Verdict.MANUAL and case.old:
         yield from _of_budgets(case)
+
+
+def _refused(message: str, since_at: float | None = None) -> HoldupRow:
+    cause = Cause.QUOTA if QUOTA_WORDS in message else Cause.ADMISSION
+    return HoldupRow(cause, Level.BAD, since_at=since_at, evidence=message[:LONGEST])
+
+
+def _still_refused(case: Case, refusal: EventRow) -> bool:
+    """StatefulSets and DaemonSets have no condition for it, and Events outlive what they tell of: it holds as long as pods are
+    missing and none has been made since."""
+    made = [row.created_at for _, row in (*case.new, *case.old) if row.created_at is not None]
+    return len(case.new) + len(case.old) < case.desired and (refusal.last_at or 0.0) >= max(made, default=0.0)
 
 
 def _of_budgets(case: Case) -> Iterator[HoldupRow]:

@@ -136,6 +136,7 @@ class Inventory:
         self._refresh_nodes()
         for pod in self._occurrences.refresh(self._node_of):
             self._stale_workloads.update(row.workload for row in (self._pods.get(pod),) if row is not None)
+        self._stale_workloads.update(self._occurrences.refused)
         self._refresh_workloads()
         self._refresh_totals()
         found = Snapshot(
@@ -311,6 +312,7 @@ class Inventory:
             sets=[one for one in sets if isinstance(one, ReplicaSet)],
             budgets=self._budgets[found.metadata.namespace].values(),
             warnings=self._occurrences.warnings,
+            refusal=self._occurrences.refusal(key, found.metadata.uid),
         )
         return rollout_row(found, pods, around)
 

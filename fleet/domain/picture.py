@@ -304,10 +304,11 @@ class LabelsRow(Row, frozen=True):
 
 
 class EventRow(Row, frozen=True):
-    """An Event about a node, or about a pod on it; the newest of each node. Key: the Event's "namespace/name"."""
+    """An Event about a node, about a pod on it, or about a workload that has rollouts; the newest of each. Key: the Event's
+    "namespace/name"."""
 
-    node: str
-    kind: str  # of what it is about: Node or Pod
+    node: str  # "" about a workload
+    kind: str  # of what it is about: Node, Pod, Deployment, StatefulSet or DaemonSet
     namespace: str
     name: str
     type: str = ""  # Normal, Warning

@@ -39,11 +39,12 @@ Placed = tuple[Pod, PodRow]
 
 class Surroundings(Struct, frozen=True):
     """What an object's rollout needs to know of others. `sets`: the ReplicaSets of a Deployment; `budgets`: of its namespace;
-    `warnings`: what kubelets warn of a pod."""
+    `warnings`: what kubelets warn of a pod; `refusal`: what its controller said last when it could not make a pod."""
 
     sets: Sequence[ReplicaSet] = ()
     budgets: Iterable[Budget] = ()
     warnings: Callable[[PodRow], Sequence[EventRow]] = lambda _: ()
+    refusal: EventRow | None = None
 
 
 class _Side:
@@ -79,7 +80,18 @@ def rollout_row(found: Rolled, placed: Sequence[Placed], around: Surroundings) -
     old = _Side([one for one in alive if one[1].template != newest])
     stands, limits = progress(found), bounds_of(found)
     row = _counted(found, old, new)
-    case = Case(found, stands, limits, new.pods, old.pods, around.warnings, around.budgets, row.available)
+    case = Case(
+        found,
+        stands,
+        limits,
+        new.pods,
+        old.pods,
+        around.warnings,
+        around.budgets,
+        row.available,
+        row.desired,
+        around.refusal,
+    )
     row = replace(
         row,
         verdict=stands.verdict.value,

@@ -12,6 +12,7 @@ from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
 from fleet.simulation.ownership import available_in_s, is_active, pod_from_template, without_zeros
 from fleet.simulation.placement import affinity_matches, tolerates
+from fleet.simulation.refusals import ApiError
 from fleet.simulation.rollout_steps import share
 from fleet.simulation.template_history import REVISION_LABEL
 
@@ -53,13 +54,15 @@ class DaemonSets(Controller):
         for pod in self.informers["pods"].indexed("controller", owner["metadata"]["uid"]):
             pods.setdefault(node_of(pod), []).append(pod)
         wanted = [n for n, node in nodes.items() if _runs_on(owner, node)]
-        for node in wanted:
-            self._settle(owner, node, pods.get(node, []), identity)
-        for node in pods.keys() - set(wanted):
-            if node not in nodes or not _may_stay(owner, nodes[node]):
-                self._remove(owner, [p for p in pods[node] if not podstatus.is_terminating(p)])
-        self._update(owner, wanted, pods, identity)
-        self._report(owner, wanted, pods, identity)
+        try:
+            for node in wanted:
+                self._settle(owner, node, pods.get(node, []), identity)
+            for node in pods.keys() - set(wanted):
+                if node not in nodes or not _may_stay(owner, nodes[node]):
+                    self._remove(owner, [p for p in pods[node] if not podstatus.is_terminating(p)])
+            self._update(owner, wanted, pods, identity)
+        finally:
+            self._report(owner, wanted, pods, identity)
         prefix = owner["metadata"]["name"]
         every = [p for there in pods.values() for p in there]
         template_history.forget(self, owner, {f"{prefix}-{identity}", *(f"{prefix}-{_hash_of(p)}" for p in every)})
@@ -69,7 +72,11 @@ class DaemonSets(Controller):
         """Exactly one pod that is not finished on this node."""
         self._remove(owner, [p for p in pods if podstatus.is_finished(p) and not podstatus.is_terminating(p)])
         if not any(not podstatus.is_finished(p) for p in pods):
-            pod = self.store.create("pods", daemon_pod(owner, node, identity), manager=self.manager)
+            try:
+                pod = self.store.create("pods", daemon_pod(owner, node, identity), manager=self.manager)
+            except ApiError as refusal:
+                self._tell(owner, "FailedCreate", f"Error creating: {refusal.message}", "Warning")
+                raise
             self._tell(owner, "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
 
     def _remove(self, owner: Object, pods: list[Object]) -> None:
@@ -121,8 +128,8 @@ class DaemonSets(Controller):
             subresource="status",
         )
 
-    def _tell(self, owner: Object, reason: str, message: str) -> None:
-        self.recorder.core(owner, reason, message, component=self.name)
+    def _tell(self, owner: Object, reason: str, message: str, kind: str = "Normal") -> None:
+        self.recorder.core(owner, reason, message, component=self.name, kind=kind)
 
 
 def daemon_pod(owner: Object, node: str, identity: str) -> Object:

@@ -13,6 +13,7 @@ from fleet.simulation.controller import Controller, Keys
 from fleet.simulation.history import Change
 from fleet.simulation.informer import controller_of, key_of, split_key
 from fleet.simulation.ownership import available_in_s, pod_from_template, without_zeros
+from fleet.simulation.refusals import ApiError
 from fleet.simulation.rollout_steps import share
 from fleet.simulation.template_history import REVISION_LABEL
 
@@ -72,8 +73,10 @@ class StatefulSets(Controller):
         pods = self.informers["pods"].indexed("controller", owner["metadata"]["uid"])
         plan = Plan(owner, current, update, {_ordinal(p): p for p in pods})
         status = self._status(plan)
-        self._step(plan, status)
-        self._report(plan, status)
+        try:
+            self._step(plan, status)
+        finally:
+            self._report(plan, status)
         if current == update:
             template_history.forget(self, owner, {update, *(_revision_of(p) for p in pods)})
         return None
@@ -118,8 +121,17 @@ class StatefulSets(Controller):
         template = self._template(plan, revision)
         name = f"{plan.owner['metadata']['name']}-{ordinal}"
         pod = stateful_pod(plan.owner, template, revision, ordinal)
-        self.store.create("pods", pod, manager=self.manager)
         owner = plan.owner["metadata"]["name"]
+        try:
+            self.store.create("pods", pod, manager=self.manager)
+        except ApiError as refusal:
+            self._tell(
+                plan,
+                "FailedCreate",
+                f"create Pod {name} in StatefulSet {owner} failed error: {refusal.message}",
+                "Warning",
+            )
+            raise
         self._tell(plan, "SuccessfulCreate", f"create Pod {name} in StatefulSet {owner} successful")
 
     def _remove(self, plan: Plan, pod: Object) -> bool:
@@ -202,8 +214,8 @@ class StatefulSets(Controller):
             subresource="status",
         )
 
-    def _tell(self, plan: Plan, reason: str, message: str) -> None:
-        self.recorder.core(plan.owner, reason, message, component=self.name)
+    def _tell(self, plan: Plan, reason: str, message: str, kind: str = "Normal") -> None:
+        self.recorder.core(plan.owner, reason, message, component=self.name, kind=kind)
 
 
 def stateful_pod(owner: Object, template: Object, revision: str, ordinal: int) -> Object:

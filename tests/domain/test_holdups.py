@@ -8,7 +8,21 @@ from fleet.domain.holdups import startup_budget_s
 from fleet.domain.objects import Probe
 from fleet.domain.picture import Snapshot
 from fleet.domain.rollout_picture import HoldupRow, RolloutRow
-from tests.domain.cluster import EPOCH, EPOCH_AT, GPU, budget, controller, node, occurrence, owned_by, pod, snapshot
+from tests.domain.cluster import (
+    EPOCH,
+    EPOCH_AT,
+    GPU,
+    budget,
+    changed,
+    controller,
+    deleted,
+    inventory,
+    node,
+    occurrence,
+    owned_by,
+    pod,
+    snapshot,
+)
 
 KEY = "Deployment/lab/llm"
 REVISION = "deployment.kubernetes.io/revision"
@@ -266,6 +280,40 @@ def test_a_budget_holds_up_only_who_waits_to_be_evicted(allowed: int, causes: li
     assert [h.cause for h in found.holdups] == causes
     rolled = budget("llm", {"matchLabels": {"app": "llm"}}, status={"disruptionsAllowed": 0})
     assert row(*OLD, member("new-1", status=container(RUNS)), rolled).holdups == (), "a rollout asks no budget"
+
+
+QUOTA = 'create Pod db-1 in StatefulSet db failed error: pods "db-1" is forbidden: exceeded quota: gpus'
+WEBHOOK = 'Error creating: admission webhook "policy" denied the request'
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "cause"),
+    [
+        pytest.param("StatefulSet", QUOTA, "quota", id="quota"),
+        pytest.param("DaemonSet", WEBHOOK, "admission", id="webhook"),
+    ],
+)
+def test_pods_that_a_controller_may_not_make_as_long_as_none_is_made(kind: str, message: str, cause: str) -> None:
+    status = {"observedGeneration": 1, "readyReplicas": 1, "desiredNumberScheduled": 2, "currentNumberScheduled": 1}
+    main = controller(kind, "db", 2, status=status, generation=1)
+    one = pod("db-0", ownerReferences=owned_by(kind, "db"))
+    live = inventory(node("n1"), main, one, occurrence(main, type="Warning", reason="FailedCreate", message=message))
+
+    def found() -> list[tuple[str, str]]:
+        return [(h.cause, h.level) for h in live.snapshot().rollouts[f"{kind}/lab/db"].holdups]
+
+    assert found() == [(cause, "bad")]
+    assert message in live.snapshot().rollouts[f"{kind}/lab/db"].holdups[0].evidence
+    later = pod("db-1", ownerReferences=owned_by(kind, "db"), creationTimestamp="2026-12-01T19:01:00Z")
+    live.apply(changed(later))
+    assert found() == []
+    live.apply(deleted(later))
+    assert found() == [(cause, "bad")]
+    live.apply(deleted(occurrence(main)))
+    assert found() == []
+    before = {**main, "metadata": {**main["metadata"], "uid": "uid-of-the-one-before"}}
+    live.apply(changed(occurrence(before, type="Warning", reason="FailedCreate", message=message)))
+    assert found() == []
 
 
 def test_the_most_serious_reason_comes_first() -> None:

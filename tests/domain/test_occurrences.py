@@ -4,12 +4,24 @@ from typing import Any
 
 import pytest
 
-from fleet.domain import occurrences
+from fleet.domain import changes, occurrences
+from fleet.domain.changes import Screen, View
 from fleet.domain.inventory import Inventory
 from fleet.domain.kube import Kind
 from fleet.domain.occurrences import MOST, MOST_HOMELESS
 from fleet.domain.picture import EventRow
-from tests.domain.cluster import EPOCH_AT, changed, deleted, inventory, listed, node, occurrence, pod, snapshot
+from tests.domain.cluster import (
+    EPOCH_AT,
+    changed,
+    controller,
+    deleted,
+    inventory,
+    listed,
+    node,
+    occurrence,
+    pod,
+    snapshot,
+)
 
 Made = dict[str, Any]
 
@@ -33,7 +45,25 @@ def test_an_event_about_the_node_belongs_to_it() -> None:
 
 
 def test_events_about_others_show_nowhere() -> None:
-    assert shown(inventory(node(), occurrence({"kind": "Deployment", "metadata": {"name": "web"}}))) == {}
+    assert shown(inventory(node(), occurrence({"kind": "ReplicaSet", "metadata": {"name": "web"}}))) == {}
+
+
+def test_the_newest_of_a_workload_are_kept_for_its_own_page() -> None:
+    web = controller("Deployment", "web")
+    told = [
+        occurrence(web, f"e{i:02}", at=f"2026-12-01T19:00:{i:02}Z", reason="ScalingReplicaSet") for i in range(MOST + 2)
+    ]
+    made = inventory(node(), web, *told, occurrence(node(), "other"))
+    assert set(made.snapshot().events) == {f"lab/e{i:02}" for i in range(2, MOST + 2)} | {"default/other"}
+    view = View(Screen.ROLLOUT, workload="Deployment/lab/web")
+    old = made.snapshot()
+    assert set(changes.rows(old, view)["events"]) == {f"lab/e{i:02}" for i in range(2, MOST + 2)}
+    made.apply(deleted(told[5]))
+    new = made.snapshot()
+    delta = changes.diff(old, new)
+    assert delta is not None
+    assert changes.filtered(delta, view, old, new) == changes.filtered(delta, View(Screen.EVERYTHING), old, new)
+    assert "lab/e05" not in new.events
 
 
 @pytest.mark.parametrize("pod_first", [True, False])

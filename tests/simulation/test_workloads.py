@@ -387,3 +387,22 @@ async def test_a_job_ends_at_its_deadline() -> None:
         ("FailureTarget", "DeadlineExceeded"),
         ("Failed", "DeadlineExceeded"),
     ]
+
+
+async def test_controllers_say_why_they_cannot_make_a_pod() -> None:
+    cluster = Cluster()
+    cluster.nodes(1)
+    async with cluster:
+        none = {"metadata": {"name": "none", "namespace": "test"}, "spec": {"hard": {"pods": "0"}}}
+        cluster.store.create("resourcequotas", none, manager="test")
+        await cluster.run(2.0)
+        cluster.store.create("statefulsets", stateful_set(1, template("shard")), manager="test")
+        cluster.store.create("daemonsets", daemon_set(), manager="test")
+        await cluster.run(5.0)
+        assert cluster.store.get("daemonsets", "test", "agent")["status"]["desiredNumberScheduled"] == 1
+    refused = [event for event in cluster.store.list("events", "test") if event["reason"] == "FailedCreate"]
+    assert {(event["involvedObject"]["kind"], event["type"]) for event in refused} == {
+        ("StatefulSet", "Warning"),
+        ("DaemonSet", "Warning"),
+    }
+    assert all("exceeded quota: none" in event["message"] for event in refused)
