@@ -266,8 +266,8 @@ def free_port() -> int:
 
 
 def rehearsal(start: Start, env: dict[str, str]) -> Child:
-    """Its nodes' agents get our address, as those of a site get it from their DaemonSet."""
-    told = ["--home", str(start.home), "--readings-to", start.address]
+    """Its nodes' agents get our address, as those of a site get it from their DaemonSet. It begins with a pair to switch."""
+    told = ["--home", str(start.home), "--readings-to", start.address, "--story", "blue-green"]
     return Child("rehearsal", [sys.executable, "manage.py", "rehearsal", *told], env)
 
 

@@ -162,8 +162,14 @@ def _card(
         endpoints=len(opened.endpoints(side.key)),
         of=say("pair.endpoints", n=len(opened.served.ready) + opened.served.foreign),
         facts=list(_facts(opened, side, product(snapshot, side.key))),
-        does=dos(opened, role, off, {"switch", "create-green"}, side.name),
+        does=dos(opened, role, off, _kinds(opened, side), side.name),
     )
+
+
+def _kinds(opened: Opened, side: Side) -> set[str]:
+    """The way back leads to its side at once: a switch to the same selector would be a second button for it."""
+    back = opened.known.way_back is not None and opened.known.way_back.was == side.selector
+    return {"create-green"} if back else {"switch", "create-green"}
 
 
 def _standing(side: Side, *, serves: bool) -> tuple[str, str, str]:

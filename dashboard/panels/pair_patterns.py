@@ -56,6 +56,8 @@ PAIRS: Patterns = {
     "pair.do.create-green": _("Make another side"),
     "pair.means.retire": _("It is scaled to 0 and gives its GPUs back. Going back then needs a cold start."),
     "pair.means.create-green": _("A copy of {side} with its own version, image and budget; nobody sends it requests."),
+    "act.will.reach": _("Ready pods that serve now: {before}; afterwards: {after}."),
+    "act.will.nobody": _("none"),
     "pair.after": _("After a switch to {side}"),
     "pair.nobody": _("pods without a workload"),
     "pair.unready": ngettext("{n} more pod is not Ready", "{n} more pods are not Ready"),

@@ -102,8 +102,8 @@ def tested(rows: Iterable[Any]) -> list[Tested]:
 def _tested(row: Any) -> Tested:
     level, glyph, word = STATES.get(row.state, ("run", "s-run", "now"))
     found, at = row.evidence, row.done_at or row.started_at
-    counted = known(found.get("pods"))
-    slowest = round(float(found["slowest_s"]) * 1_000) if known(found.get("slowest_s")) and found.get("pods") else None
+    asked = found.get("answered", found.get("pods"))  # as steps of before have it
+    slowest = round(float(found["slowest_s"]) * 1_000) if known(found.get("slowest_s")) and asked else None
     return Tested(
         number=row.action.pk,
         action=row.action.name,
@@ -111,7 +111,7 @@ def _tested(row: Any) -> Tested:
             (str(step.facts["side"]) for step in row.action.steps.all() if step.facts.get("side")), ""
         ).rpartition("/")[2],
         at="" if at is None else Clock(float(int(at))),  # type: ignore[arg-type]
-        passed=say("pair.of", have=found["passed"], want=found["pods"]) if counted else "–",
+        passed=say("pair.of", have=int(found["passed"]), want=int(asked)) if known(asked) else "–",
         slowest="–" if slowest is None else say("pair.ms", n=slowest),
         level=level,
         glyph=glyph,

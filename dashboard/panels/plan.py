@@ -3,7 +3,7 @@
 Owns headline, verdict and steps of a plan. Must not judge: checks and losses come with the plan, and the server decides again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """One step as it will be."""
+    """One step as it will be. `reaches`: whose pods serve before and after it, "" for a step that changes nothing of that."""
 
     kind: str
     title: Text
     text: Text
+    reaches: Text
     limit: Text
 
 
@@ -89,7 +90,14 @@ def _coming(step: Step) -> Coming:
     limit = measures.duration(step.deadline_s) if step.deadline_s else None
     slow = step.kind not in {StepKind.CORDON, StepKind.UNCORDON}
     at_most = say("act.step.at-most", deadline_s=limit) if slow else ""
-    return Coming(step.kind, say(f"act.step.{step.kind}"), text, at_most)
+    return Coming(step.kind, say(f"act.step.{step.kind}"), text, _reaches(known), at_most)
+
+
+def _reaches(known: Mapping[str, Any]) -> Text:
+    if "before" not in known or "after" not in known:
+        return ""
+    before, after = (known[name] or say("act.will.nobody") for name in ("before", "after"))
+    return say("act.will.reach", before=before, after=after)
 
 
 def commands(plan: Plan) -> Sequence[tuple[bool, str]]:

@@ -18,6 +18,7 @@ from kubernetes import client, config, watch
 
 from fleet.simulation.clock import ManualClock
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
+from tests.fleet.clusters import wait_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,7 +98,7 @@ def first_line(process: "subprocess.Popen[str]") -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: int) -> None:
-    process = start(tmp_path / "home", "--nodes", "6")
+    process = start(tmp_path / "home", "--nodes", "6", "--story", "blue-green")
     try:
         line = first_line(process)
         assert line.startswith("ready https://127.0.0.1:"), process.stderr
@@ -111,6 +112,7 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: int
 
         threading.Thread(target=follow, daemon=True).start()
         assert [told.get(timeout=20) for _ in range(6)] == ["ADDED"] * 6
+        wait_for(lambda: any(one.metadata.name == "search" for one in api.list_namespaced_service("serving").items), 20)
         asked = time.monotonic()
         process.send_signal(number)
         assert process.wait(10) == 0
@@ -124,7 +126,7 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: int
         process.kill()
 
 
-@pytest.mark.parametrize("trouble", ["port", "home", "nodes"])
+@pytest.mark.parametrize("trouble", ["port", "home", "nodes", "story"])
 def test_the_command_refuses_in_one_line(tmp_path: Path, trouble: str) -> None:
     (tmp_path / "file").write_text("")
     with socket.socket() as taken:
@@ -134,10 +136,17 @@ def test_the_command_refuses_in_one_line(tmp_path: Path, trouble: str) -> None:
             "port": (tmp_path, "--port", str(taken.getsockname()[1])),
             "home": (tmp_path / "file" / "home",),
             "nodes": (tmp_path, "--nodes", "0"),
+            "story": (tmp_path, "--story", "nobody"),
         }
         process = start(*options[trouble])
         out, err = process.communicate(timeout=30)
     assert process.returncode == 2
     assert out == ""
     assert len(err.strip().splitlines()) == 1
-    assert {"port": "Address already in use", "home": "cannot write in", "nodes": "--nodes"}[trouble] in err
+    said = {
+        "port": "Address already in use",
+        "home": "cannot write in",
+        "nodes": "--nodes",
+        "story": "no scenario 'nobody'",
+    }
+    assert said[trouble] in err

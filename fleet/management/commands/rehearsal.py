@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand
 
 from fleet.simulation.clock import RealClock
 from fleet.simulation.rehearsal import Rehearsal, listening
+from fleet.simulation.scenarios.stage import StageError
 
 
 class Command(BaseCommand):
@@ -33,6 +34,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--objects", default="", metavar="URL", help="S3 server that trainers save to, where they name a bucket"
         )
+        parser.add_argument("--story", action="append", default=[], metavar="NAME", help="scenario to begin with")
         parser.add_argument("--speed", type=float, default=1.0, help="how much faster than the wall clock")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
@@ -42,7 +44,7 @@ class Command(BaseCommand):
             asyncio.run(self._serve(**options))
         except OSError as error:
             self._refuse(_explained(error, options["home"]))
-        except ValueError as error:
+        except (ValueError, StageError) as error:
             self._refuse(str(error))
 
     def _refuse(self, why: str) -> NoReturn:
@@ -61,6 +63,8 @@ class Command(BaseCommand):
         gc.freeze()  # the seeded fleet lives as long as the process: never search it for garbage
         gc.enable()
         async with listening(rehearsal, home, port, more["page_port"], more["readings_to"]) as ports:
+            for story in more["story"]:
+                await ports.stage.start(story)
             self.stdout.write(f"ready {ports.server.url}")
             self.stdout.write(f"page {ports.page.link()}")
             self.stdout.flush()
