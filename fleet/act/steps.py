@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import structlog
+
 from fleet.act import VIGIE, plan_of, tell
 from fleet.act.claims import Claim
 from fleet.act.collect import machine
@@ -21,6 +23,8 @@ from fleet.domain.plans import LaneState, PodLoss
 from fleet.domain.specs import FullPod
 from fleet.models import Action, ActionStep
 from fleet.ports import PortError
+
+log = structlog.get_logger(__name__)
 
 CONFLICT_S = 0.3  # a node changes under our hands about as often as its kubelet reports
 LOOK_S = 2.0
@@ -179,10 +183,14 @@ def release(work: Work) -> Outcome:
         return Skipped({"measured": False})
     last_gone = max((lane.gone_at or 0.0 for lane in work.action.lanes.all()), default=0.0)
     if found.silent or found.read_at is None or found.read_at <= max(last_gone, work.step.started_at or 0.0):
+        _note_returns(work)
         return Wait(LOOK_S, {"read_at": found.read_at})
     if found.in_use is None:
         return Skipped({"measured": True, "processes": None})
-    return Done({"processes": 0}) if not found.in_use else Wait(LOOK_S, {"processes": found.in_use})
+    if not found.in_use:
+        return Done({"processes": 0})
+    _note_returns(work)
+    return Wait(LOOK_S, {"processes": found.in_use})
 
 
 def reboot(work: Work) -> Outcome:
@@ -201,6 +209,7 @@ def reboot(work: Work) -> Outcome:
     if not asked:
         return _ask(work, node)
     _remind(work)
+    _note_returns(work)
     return Wait(REBOOT_LOOK_S)
 
 
@@ -270,6 +279,7 @@ def verify(work: Work) -> Outcome:
     if work.step.facts.get("driver") and driver != work.step.facts["driver"]:
         missing["driver"] = driver or None
     if missing:
+        _note_returns(work)
         return Wait(LOOK_S, {"missing": missing})
     return Done({"missing": {}, "gpus": work.step.facts.get("gpus"), "driver": driver})
 
@@ -290,25 +300,42 @@ def _gpus_missing(work: Work) -> dict[str, Any]:
 
 
 def prove(work: Work) -> Outcome:
-    """Every evicted pod's workload has a Ready pod again for each that went. A pod that nothing brings back stays gone, and so
-    does one whose workload we cannot look at; a job that the eviction has ended for good is a failure."""
+    """Every evicted pod's workload has a Ready pod again for each that went, now that all is over. A pod that nothing brings back
+    stays gone, and so does one whose workload we cannot look at; a job that the eviction has ended for good is a failure."""
+    left, lost = _returns(work)
+    if left:
+        return Wait(LOOK_S, {"not_back": left})
+    back = sum(lane.state == LaneState.REPLACED for lane in work.action.lanes.all())
+    return Failed("workload-failed", {"lost": lost}) if lost else Done({"back": back, "not_back": 0})
+
+
+def _note_returns(work: Work) -> None:
+    """Note pods that are back while the machine is waited for, which may take hours. Nothing depends on it: a look that fails is
+    taken again."""
+    if not work.action.lanes.filter(state=LaneState.GONE).exists():
+        return
+    try:
+        _returns(work)
+    except PortError as error:
+        log.info("no look at pods that are back", action=work.action.name, error=str(error)[:300])
+
+
+def _returns(work: Work) -> tuple[int, list[str]]:
+    """How many evicted pods are not back, and which never will be. When one was first seen back is kept."""
     planned = {f"{pod.namespace}/{pod.name}": pod for pod in plan_of(work.action).loss.pods if pod.evicted}
-    waiting = [lane for lane in work.action.lanes.all() if lane.state == LaneState.GONE]
-    ready = _ready_by_owner(work) if waiting else {}
+    went = [lane for lane in work.action.lanes.all() if lane.state in {LaneState.GONE, LaneState.REPLACED}]
+    ready = _ready_by_owner(work) if went else {}
     left, lost = 0, []
-    for lane in waiting:
+    for lane in went:
         match _back(planned[f"{lane.namespace}/{lane.name}"], ready):
-            case Back.YES:
+            case Back.YES if lane.state == LaneState.GONE:
                 lane.state, lane.replaced_at = LaneState.REPLACED, work.now()
                 lane.save(update_fields=["state", "replaced_at"])
             case Back.NOT_YET:
                 left += 1
             case Back.NEVER:
                 lost.append(f"{lane.namespace}/{lane.name}")
-    if left:
-        return Wait(LOOK_S, {"not_back": left})
-    back = sum(lane.state == LaneState.REPLACED for lane in work.action.lanes.all())
-    return Failed("workload-failed", {"lost": lost}) if lost else Done({"back": back, "not_back": 0})
+    return left, lost
 
 
 class Back(StrEnum):

@@ -184,6 +184,18 @@ def test_a_reboot_that_has_not_come_in_time_is_not_wanted_any_more(site, maintai
     assert REBOOT not in annotations(site)
 
 
+def test_pods_are_seen_back_while_the_reboot_is_waited_for(site, maintained):
+    until(site, maintained, StepKind.REBOOT)
+    for _ in range(30):
+        site.changer.pass_time(5.0)
+        one_pass(site, maintained)
+    rebooted_at = site.now()
+    site.changer.reboot(TARGET)
+    until(site, maintained)
+    assert maintained.state == ActionState.SUCCEEDED
+    assert all(lane.replaced_at < rebooted_at for lane in maintained.lanes.all())
+
+
 def test_a_reboot_that_has_come_is_not_asked_for_twice(site, maintained):
     until(site, maintained, StepKind.REBOOT)
     site.changer.reboot(TARGET)
