@@ -147,11 +147,14 @@ def promises(action: Any, plan: Plan, rows: Sequence[Any], steps: Iterable[Any] 
 
 
 def _work(plan: Plan, rows: Iterable[Any], steps: Iterable[Any]) -> Measure:
-    """Each job once. One that has saved first has lost what it did from the state that it saved until its pod was gone."""
+    """Each job once: what it did from the state that it goes on from until its pod was gone, by the last look before it was asked to
+    go, else by what it has saved first, else as it was shown."""
     told = {name: one for step in steps for name, one in (step.evidence.get("workloads") or {}).items()}
     state_at = {
         uid: told[save.workload].get("state_at") for save in plan.saves if save.workload in told for uid in save.pods
     }
+    rows = list(rows)
+    state_at |= {row.uid: since for row in rows if (since := row.facts.get("lost_since_at")) is not None}
     gone_at = {row.uid: row.gone_at for row in rows if row.gone_at is not None}
     jobs: dict[tuple[str, ...], list[Measure]] = {}
     for pod in plan.loss.pods:

@@ -45,6 +45,14 @@ def last_saves(site: Site, facts: Facts, pool: Executor, now: Callable[[], float
     )
 
 
+def looks(site: Site, pods: Mapping[str, tuple[FullPod, str]], pool: Executor, now: float) -> dict[str, Freshness]:
+    """What the stores of some training pods show now, by UID; `pods`: each with the key of its workload."""
+    records = site.records() if pods else {}
+    found = {uid: training.training(pod, key, records, Volumes()) for uid, (pod, key) in pods.items()}
+    asked = {place: pool.submit(_look, site, one, now) for place, one in {_place(x): x for x in found.values()}.items()}
+    return {uid: asked[_place(one)].result() for uid, one in found.items()}
+
+
 def _look(site: Site, one: Training, now: float) -> Freshness:
     """On a thread of its own, which keeps no connection to the ledger."""
     try:

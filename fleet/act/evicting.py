@@ -1,14 +1,15 @@
 """Evicting the pods of a plan, each by UID, in the plan's order.
 
 Owns the lanes of a drain. A pod is written down as asked before it is asked, so that after a crash we look instead of asking
-twice: no second eviction for a UID that was accepted, none for another UID, never a deletion, never a shorter grace.
+twice: no second eviction for a UID that was accepted, none for another UID, never a deletion, never a shorter grace. A training
+pod goes only while it would lose no more than was confirmed.
 """
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fleet.act import plan_of
+from fleet.act import losses, plan_of
 from fleet.act.claims import LostClaimError
 from fleet.act.quotes import quoted
 from fleet.act.steps import GONE, Done, Failed, Outcome, Wait, Work, frozen, newcomers
@@ -94,6 +95,8 @@ def _ask_round(work: Work, lanes: list[ActionLane], there: dict[str, FullPod]) -
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="evict") as pool:
         tried = list(pool.map(lambda lane: _try(work, lane, there[lane.uid]), chosen))
         willing = [lane for lane, answer in zip(chosen, tried, strict=True) if _would_go(work, lane, answer)]
+        known = losses.now(work, [there[lane.uid] for lane in willing], pool)
+        willing = [lane for lane in willing if _within_loss(work, lane, known.get(lane.uid))]
         if not willing or work.told_to_stop():
             return
         for lane in willing:
@@ -140,6 +143,16 @@ def _would_go(work: Work, lane: ActionLane, answer: Tried) -> bool:
     else:
         _refused(work, lane, answer)
     return False
+
+
+def _within_loss(work: Work, lane: ActionLane, known: losses.Now | None) -> bool:
+    """Whether it still loses no more than was confirmed. If not it stays until it has saved, or the drain is too late."""
+    if known is None:
+        return True
+    lane.facts = {**lane.facts, "lost_since_at": known.since_at}
+    if known.excess is not None:
+        _held(work, lane, known.excess, HELD_LOOK_S, "")
+    return known.excess is None
 
 
 def _undisturbed(pod: FullPod, work: Work) -> bool:

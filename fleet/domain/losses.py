@@ -190,6 +190,7 @@ def _pod_loss(draft: Draft, pod: FullPod) -> PodLoss:
         stays_because=stays.value if stays else "",
         saved_at=newest.at if newest else None,
         saved_step=newest.step if newest else None,
+        saved_uri=newest.uri if newest else "",
         reported=newest is not None and newest.reported,
         unsaved=unsaved.why if unsaved and training and not newest else "",
         hook=first_saves.text(pod) if training and first_saves.obstacle(known, pod) is None else "",

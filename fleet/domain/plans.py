@@ -145,6 +145,7 @@ class PodLoss(Struct, frozen=True):
     comes_back_on: str = ""  # node with room for it; "" none is known
     saved_at: float | None = None  # of its newest complete checkpoint
     saved_step: int | None = None
+    saved_uri: str = ""
     reported: bool = False  # that checkpoint is what the workload says of itself; nobody has read it
     unsaved: str = ""  # why no checkpoint is known, see `facts.Unsaved`
     hook: str = ""  # how it may be asked to save, as its team declares it; "" it cannot be asked

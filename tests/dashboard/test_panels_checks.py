@@ -16,6 +16,7 @@ from fleet import act
 from fleet.act import evicting, releasing, running
 from fleet.act import steps as act_steps
 from fleet.domain import (
+    confirmed_losses,
     draining,
     green_sides,
     last_saves,
@@ -230,7 +231,7 @@ def test_every_refusal_end_and_entry_has_a_sentence():
 def test_every_reason_that_holds_or_ends_a_lane_has_a_sentence():
     held = {meaning for meaning in draining.Meaning if meaning not in draining.PERMANENT}
     held -= {draining.Meaning.ACCEPTED, draining.Meaning.GONE}
-    needed = {f"act.lane.held.{why}" for why in (*held, "unreachable")}
+    needed = {f"act.lane.held.{why}" for why in (*held, *confirmed_losses.Excess, "unreachable")}
     needed |= {f"act.lane.failed.{why}" for why in (*draining.PERMANENT, "undisturbed")}
     assert sorted(needed - set(MESSAGES)) == []
 
@@ -351,6 +352,8 @@ def test_what_was_saved_first_is_not_lost():
     assert ends._work(plan, rows, []) == 7200, "two ranks of one job lose the same hours"
     assert ends._work(plan, rows, [saved]) == 20
     assert ends._work(plan, rows[:1], [saved]) == 10
+    seen = Row(uid="u1", gone_at=NOW + 10.0, facts={"lost_since_at": NOW - 90})
+    assert ends._work(plan, [seen], [saved]) == 100, "as it was right before its eviction"
 
 
 def test_what_a_reboot_waits_for_is_told():

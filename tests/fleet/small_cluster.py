@@ -47,6 +47,7 @@ class SmallCluster:
     trainers: frozenset[str] = frozenset()
     shelf: Path = Path()
     save_s: float = 8.0
+    ahead_s: float = 0.0  # the clock of who dates what is saved
     asked: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # pod and how, in the order of asking
     saving: dict[str, float] = dataclasses.field(default_factory=dict)  # until when, by workload
     refuses: PortError | None = None  # what asking to save is answered with
@@ -100,7 +101,16 @@ class SmallCluster:
         folder.mkdir(parents=True, exist_ok=True)
         name = folder / f"step_{self.step()}.pt"
         name.write_bytes(checkpoint_makers.archive({**checkpoint_makers.FULL, "global_step": self.step()}))
-        os.utime(name, (self.now, self.now))
+        os.utime(name, (self.now + self.ahead_s,) * 2)
+
+    def spares(self, workload: str, pods: int) -> None:
+        """Its budget from now on."""
+        self.budgets = [
+            msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, max_unavailable=pods))
+            if one.metadata.name == workload
+            else one
+            for one in self.budgets
+        ]
 
     def _finish_saves(self) -> None:
         for workload, until in list(self.saving.items()):

@@ -12,7 +12,7 @@ from fleet.act import Actor, Refused, audit, running
 from fleet.domain.actions import SAVE_FIRST
 from fleet.domain.freshness import Report
 from fleet.domain.grants import CheckpointRules
-from fleet.domain.plans import ActionState, Outcome, StepKind, StepState
+from fleet.domain.plans import ActionState, LaneState, Outcome, StepKind, StepState
 from fleet.domain.policies import Deadlines, Limits, Policy
 from fleet.models import Action, AuditEntry
 from fleet.ports import OWN, PortError
@@ -396,3 +396,97 @@ def test_what_a_store_showed_only_after_the_request_is_no_save(site):
     action = awaited(site)
     site.stores = open_store
     failed(site, action, "not-saved")
+
+
+# --- While it waits its turn ----------------------------------------------------------------------------------------------------
+def held_up(site: Site, *, save_first: bool = False, waivers: dict[str, str] | None = None) -> tuple[Action, Any]:
+    """A drain that is confirmed, and the lane of a trainer that its budget holds."""
+    site.policy = replace(site.policy, deadlines=replace(site.policy.deadlines, drain_s=20_000))
+    action = planned(site, save_first=save_first, actor=ADA)
+    action = act.confirm(site, action, action.digest, TARGET, waivers or {}, ADA, site.now)
+    site.changer.spares("llm", 0)
+    lane = next(one for one in action.lanes.all() if one.name.startswith("llm"))
+    later(site, action, 30.0)
+    lane.refresh_from_db()
+    assert (lane.state, lane.reason) == (LaneState.HELD, "budget")
+    return action, lane
+
+
+def later(site: Site, action: Action, seconds: float) -> None:
+    site.changer.pass_time(seconds - 20.0)
+    for _ in range(20):
+        one_pass(site, action)
+        site.changer.pass_time(1.0)
+
+
+def standing(site: Site, action: Action, lane: Any) -> str:
+    """How it is once the budget spares one."""
+    site.changer.spares("llm", 1)
+    later(site, action, 60.0)
+    lane.refresh_from_db()
+    return str(lane.reason if lane.state == LaneState.HELD else lane.state)
+
+
+def test_what_grew_while_its_budget_held_it_is_waited_for(site):
+    """Forty minutes were shown, which nobody has to be asked for; two hours would be another matter."""
+    site.changer.save("llm")
+    site.changer.pass_time(2400)
+    action, lane = held_up(site)
+    later(site, action, 1500)
+    assert standing(site, action, lane) == "loss-grown"
+    assert not [uid for uid in site.changer.accepted if uid.startswith("llm")]
+    site.changer.save("llm")
+    assert ended(site, action).state == ActionState.SUCCEEDED
+    lane.refresh_from_db()
+    assert lane.gone_at - lane.facts["lost_since_at"] < 120
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(3_000, "replaced"), (4_000, "loss-grown")])
+def test_a_loss_that_was_lifted_is_lifted_with_an_hour_more_and_no_longer(site, seconds, found):
+    pod = next(uid for uid in site.changer.pods if uid.startswith("llm"))
+    action, lane = held_up(site, waivers={f"checkpoint:lab/{pod}": "its team agrees"})
+    later(site, action, seconds)
+    assert standing(site, action, lane) == found
+
+
+def retired(site: Site) -> None:
+    newest = max((site.changer.shelf / "llm").iterdir(), key=lambda file: file.stat().st_mtime)
+    newest.unlink()
+
+
+def moved(site: Site) -> None:
+    (site.changer.shelf / "llm").rename(site.changer.shelf / "run-1")
+    (site.changer.shelf / "llm").mkdir()
+    (site.changer.shelf / "run-1").rename(site.changer.shelf / "llm" / "run-1")
+
+
+def closed(site: Site) -> None:
+    site.stores = site.granting(None)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [(retired, "checkpoint-changed"), (moved, "checkpoint-changed"), (closed, "loss-unknown")],
+)
+def test_a_checkpoint_that_is_not_what_was_confirmed_holds_its_pod(site, change, found):
+    for _ in range(2):
+        site.changer.pass_time(300)
+        site.changer.save("llm")
+    action, lane = held_up(site)
+    change(site)
+    assert standing(site, action, lane) == found
+
+
+def test_who_has_saved_first_is_held_once_that_is_an_hour_ago(site):
+    action, lane = held_up(site, save_first=True)
+    later(site, action, 3_700)
+    assert standing(site, action, lane) == "loss-grown"
+
+
+def test_who_has_saved_first_goes_whatever_the_clock_of_the_store_says(site):
+    """It was asked by our clock; which of two checkpoints is the later one the store's own dates tell."""
+    for name in (site.changer.shelf / "llm").iterdir():
+        os.utime(name, (name.stat().st_mtime + 9_000,) * 2)
+    site.changer.ahead_s = 9_000.0
+    action, lane = held_up(site, save_first=True)
+    assert standing(site, action, lane) == "replaced"
