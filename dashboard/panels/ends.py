@@ -147,8 +147,8 @@ def promises(action: Any, plan: Plan, rows: Sequence[Any], steps: Iterable[Any] 
 
 
 def _work(plan: Plan, rows: Iterable[Any], steps: Iterable[Any]) -> Measure:
-    """Each job once: what it did from the state that it goes on from until its pod was gone, by the last look before it was asked to
-    go, else by what it has saved first, else as it was shown."""
+    """Each job once: what it did from the state that it goes on from until its pod was gone, by the last look before its eviction,
+    else by what it has saved first, else as it was shown."""
     told = {name: one for step in steps for name, one in (step.evidence.get("workloads") or {}).items()}
     state_at = {
         uid: told[save.workload].get("state_at") for save in plan.saves if save.workload in told for uid in save.pods
