@@ -20,8 +20,8 @@ from dashboard.panels import buttons, checks, ends, lanes, losses, plan, steps, 
 from dashboard.panels.words import Text, say
 from fleet import act, wiring
 from fleet.act import Actor, Refused
-from fleet.domain.actions import ACTIONS, SAVE_FIRST
-from fleet.domain.kinds import Danger, Subject, named
+from fleet.domain.actions import ACTIONS
+from fleet.domain.kinds import SAVE_FIRST, Danger, Subject, named
 from fleet.domain.plans import ENDED, LIVES_S, ActionState, Plan
 from fleet.models import Action, AuditEntry
 
@@ -80,7 +80,7 @@ def _asked(request: HttpRequest, cluster: str, target: str, kind: str, refused: 
             (name, given.get(name, "")[: act.LONGEST_OPTION]) for name in ACTIONS[kind].options if name != SAVE_FIRST[0]
         ],
         "quick": ACTIONS[kind].danger is Danger.REVERSIBLE,
-        "empties": ACTIONS[kind].empties,
+        "saves": SAVE_FIRST[0] in ACTIONS[kind].options,
         "save_first": bool(request.POST.get("save")),
         "title": say(f"act.do.{kind}", node=named(target)),
         "means": say(f"act.means.{kind}"),
@@ -228,7 +228,7 @@ def _proposed(request: HttpRequest, found: Action, made: Plan, now: float) -> di
         "figures": losses.figures(made.loss),
         "hours": losses.hours(made.loss),
         "loss_level": losses.level(made.loss),
-        **_losses(losses.lines(made.loss, made.saves)),
+        **_losses(losses.lines(made.loss, made.saves, made.kind)),
         "stays": losses.stays(made.loss),
         "stay": say("act.loss.stays", n=len(losses.stays(made.loss))),
         "coming": plan.steps(made),
@@ -282,7 +282,7 @@ def _going(found: Action, made: Plan, now: float) -> dict[str, Any]:
     told = AuditEntry.objects.filter(action=found.pk).order_by("-number")[: trail.LONGEST_LOG]
     return {
         "title": ends.headline(found),
-        "tag": ends.tag(found.state) if found.state in ENDED else lanes.tag(found, rows),
+        "tag": ends.tag(found) if found.state in ENDED else lanes.tag(found, rows),
         "sentences": ends.sentences(found, stages, rows),
         "empties": ACTIONS[found.kind].empties and bool(rows),
         "progress": lanes.progress(stages, rows, made, now),

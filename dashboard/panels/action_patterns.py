@@ -57,6 +57,7 @@ STATES: Patterns = {
     "act.state.failed": _("Failed"),
     "act.state.stopped": _("Stopped"),
     "act.state.refused": _("Withdrawn"),
+    "act.state.refused.superseded": _("Superseded"),
     "act.state.expired": _("Expired"),
     "act.tag.blocks": ngettext("{n} blocking check", "{n} blocking checks"),
     "act.tag.warnings": ngettext("{n} warning", "{n} warnings"),

@@ -64,9 +64,11 @@ def headline(action: Any) -> Text:
     return say(f"act.doing.{action.kind}", node=action.target)
 
 
-def tag(state: str) -> tuple[str, str, Text]:
-    level, glyph = TAGS[ActionState(state)]
-    return level, glyph, say(f"act.state.{state}")
+def tag(action: Any) -> tuple[str, str, Text]:
+    """Somebody who was faster has not withdrawn anything."""
+    level, glyph = TAGS[ActionState(action.state)]
+    state, cause = f"act.state.{action.state}", f"act.state.{action.state}.{action.outcome.get('why', '')}"
+    return level, glyph, say(cause if cause in MESSAGES else state)
 
 
 def sentences(action: Any, steps: Sequence[Any], rows: Sequence[Any]) -> list[Text]:
@@ -79,6 +81,8 @@ def why(action: Any) -> Text:
     found: Mapping[str, Any] = action.outcome
     token = found.get("why") or (action.kind if action.state == ActionState.SUCCEEDED else "")
     key = f"act.end.{action.state}.{token}"
+    if f"{key}.unknown" in MESSAGES and not found.get("by"):
+        key = f"{key}.unknown"
     if key not in MESSAGES:
         return str(token)
     return say(
@@ -227,13 +231,13 @@ def _after(begin: float | None, end: float | None) -> Value:
 def cost(action: Any) -> tuple[Text, Text]:
     """Planned and actual loss in a few words, for the list of actions."""
     kind, found = ACTIONS[action.kind], action.outcome
-    if not kind.empties:
+    if not (kind.empties or kind.ends):
         return say("act.planned.light"), ""
     planned = losses.lost(_loss(action.plan["loss"]))
     unknown = None in (action.plan["loss"].get(name, 0) for name in ("work_s", "requests", "scratch_bytes"))
     told: Text = (planned, say("act.planned.unknown")) if unknown else planned
     evicted = found.get("evicted")
-    if evicted is None:
+    if evicted is None or not kind.empties:  # what a controller ends, nobody counts
         return told or say("act.planned.light"), ""
     slowest = found.get("slowest_replacement_s")
     back = say("act.lost.slowest", back_s=measures.duration(slowest)) if known(slowest) else ""

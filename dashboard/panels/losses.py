@@ -4,13 +4,15 @@ Owns which fact stands in which column. Three values: a number, nothing of that 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dashboard.panels import measures
 from dashboard.panels.measures import NA, known
 from dashboard.panels.words import Clock, Text, Value, say
+from fleet.domain.actions import ACTIONS
 from fleet.domain.gpus import Measure
 from fleet.domain.plans import Loss, PodLoss, Save
+from fleet.domain.releases import SCALES
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,18 @@ def _known(loss: Loss) -> Iterator[Text]:
         yield say("act.planned.scratch", scratch=measures.size(loss.scratch_bytes))
 
 
-def lines(loss: Loss, saves: Iterable[Save] = ()) -> list[Line]:
-    """The pods that go, in the order in which they are asked. `saves`: of those that save first."""
-    first = {uid for save in saves for uid in save.pods}
-    return [_line(pod, saves_first=pod.uid in first) for pod in loss.pods if pod.evicted]
+def lines(loss: Loss, saves: Iterable[Save] = (), kind: str = "drain") -> list[Line]:
+    """The pods that go, in the order in which they are asked. `saves`: of those that save first; `kind`: of the action."""
+    first, back = {uid for save in saves for uid in save.pods}, _else_back(kind)
+    found = [_line(pod, saves_first=pod.uid in first) for pod in loss.pods if pod.evicted]
+    return found if back is None else [replace(line, back=back) for line in found]
+
+
+def _else_back(kind: str) -> Cell | None:
+    """Where pods come back that their own controller ends: it finds the place, if it wants as many. None: a drain has looked."""
+    if ACTIONS[kind].empties:
+        return None
+    return Cell(say("act.loss.fewer" if kind in SCALES else "act.loss.anywhere"))
 
 
 def can_save_first(loss: Loss) -> bool:

@@ -6,7 +6,7 @@ Owns wording only. Keys as in `action_patterns` and `guard_patterns`. {node} is 
 from django.utils.translation import gettext_noop as _
 
 from dashboard.panels.pair_patterns import PAIRS
-from dashboard.panels.plurals import Patterns
+from dashboard.panels.plurals import Patterns, ngettext
 
 KINDS: Patterns = {
     "act.kind.restart": _("Restart"),
@@ -122,6 +122,10 @@ OPTIONS: Patterns = {
 }
 
 STEPS: Patterns = {
+    "act.loss.fewer": _("nowhere: fewer are wanted"),
+    "act.loss.anywhere": _("where there is room"),
+    "act.step.answered": _("{passed} of {answered} pods have passed"),
+    "act.step.leaving": ngettext("{n} pod still stops", "{n} pods still stop"),
     "act.step.change": _("Change"),
     "act.will.change": _("Write the change on exactly what you were shown."),
     "act.step.rollout": _("Roll out"),
@@ -144,6 +148,10 @@ ENDS: Patterns = {
     "act.end.failed.changed": _("Somebody has changed it since it was shown. Compute the plan again."),
     "act.end.failed.refused": _("The change cannot be made any more."),
     "act.end.failed.serves-again": _("The side that had to go serves again. It stays as it is."),
+    "act.end.failed.last-one": _("A Service would send requests to nobody by now. It stays as it is."),
+    "act.end.failed.overtaken": _(
+        "Somebody has changed it once more: what is rolled out now is not what was asked for here."
+    ),
     "act.end.failed.paused": _("Somebody has paused the rollout."),
     "act.end.failed.rollout-stuck": _(
         "The rollout has exceeded its progress deadline. Its controller goes on trying; an undo brings the earlier "
@@ -151,10 +159,12 @@ ENDS: Patterns = {
     ),
     "act.end.failed.smoke-failed": _("The new side has not passed its smoke test. Nothing was switched."),
     "act.end.failed.superseded": _("Somebody has changed the Service since it was shown. Nothing was switched."),
+    "act.end.failed.overwritten": _("It was switched, and somebody has written another selector since."),
     "act.end.failed.not-ready": _("Not every pod of the new side is Ready any more. Nothing was switched."),
     "act.end.failed.mixed": _("The selector takes other pods along by now. Nothing was switched."),
     "act.end.failed.exists": _("Something of that name is there already, and it is not ours."),
     "act.end.refused.superseded": _("Somebody else was faster: {by}. Nothing has happened."),
+    "act.end.refused.superseded.unknown": _("Somebody has changed it since it was shown. Nothing has happened."),
     "act.log.superseded": _("Somebody else was faster than {actor}"),
     "act.no.long-option": _("What you chose is too long."),
 }
@@ -165,6 +175,7 @@ CHECKS: Patterns = {
     "guard.subject-known.no-workload": _("There is no workload {subject} in the cluster"),
     "guard.subject-known.no-service": _("There is no Service {subject} in the cluster"),
     "guard.subject-known.no-pair": _("{subject} has not two sides"),
+    "guard.subject-known.going": _("{what} is being deleted"),
     "guard.freeze": _("Changes are allowed now"),
     "guard.freeze.frozen": _("Nothing may be changed before {until_at}"),
     "guard.freeze.frozen.why": _("The site’s policy has a freeze. Its reason: {why}."),
@@ -173,6 +184,8 @@ CHECKS: Patterns = {
     "guard.owner.controller.why": _("It would take the change back within seconds."),
     "guard.owner.operator": _("{by} is in charge of {workload}"),
     "guard.owner.operator.why": _("It may take the change back."),
+    "guard.owner.packaged": _("It belongs to {by}"),
+    "guard.owner.packaged.why": _("The next upgrade may take the change back."),
     "guard.owner.synced": _("It is kept in step with a repository"),
     "guard.owner.synced.why": _("Its mark {by} says so: the next sync may take the change back."),
     "guard.change": _("The change can be made"),
@@ -192,6 +205,7 @@ CHECKS: Patterns = {
     "guard.change.which-container": _("It has several containers"),
     "guard.change.which-container.why": _("Name the one that you mean: container=image."),
     "guard.change.image": _("That is no image"),
+    "guard.change.named-twice": _("One container is named twice"),
     "guard.change.replicas": _("That is no number of replicas"),
     "guard.change.version": _("That cannot be a version label"),
     "guard.change.name": _("That cannot be a name"),
@@ -200,6 +214,13 @@ CHECKS: Patterns = {
     "guard.change.overlap": _("The selector of {workload} selects the copy’s pods as well"),
     "guard.change.shared-budget": _("Budgets {budgets} are over the copy’s pods already"),
     "guard.change.shared-budget.why": _("It gets none of its own: under two no pod could be evicted."),
+    "guard.change.budget-exists": _("There is a budget {name} already, over other pods"),
+    "guard.change.serves-at-once": _("{service} would send requests to the copy at once"),
+    "guard.change.serves-at-once.why": _("Its selector does not tell the sides apart."),
+    "guard.change.serves-too": _("{service} will send requests to the copy as well"),
+    "guard.change.version-taken": _("{side} has that version already"),
+    "guard.change.one-node-volume": _("Only one node at a time may mount {claims}"),
+    "guard.change.one-node-volume.why": _("The copy’s pods may have to wait for those of the side that serves."),
     "guard.sides": _("All requests go to Ready pods of one side"),
     "guard.sides.which": _("Which side is meant is not clear"),
     "guard.sides.which.why": _("It may be one of {sides}."),
@@ -219,6 +240,7 @@ CHECKS: Patterns = {
     "guard.sides.was-neither": _("No side serves now"),
     "guard.spare": _("The old side is not needed any more"),
     "guard.spare.serves": _("{side} serves requests"),
+    "guard.spare.none-serves": _("No side serves now: which one is spare is not known"),
     "guard.spare.too-early": _("The way back is promised for {left_s} yet"),
     "guard.spare.too-early.why": _("Without {side} it needs a cold start."),
     "guard.spare.closes-way-back": _("The way back needs a cold start afterwards"),
@@ -227,6 +249,7 @@ CHECKS: Patterns = {
     "guard.smoke.unacceptable": _("The smoke test cannot be sent"),
     "guard.smoke.unacceptable.why": _("What is wrong with it: {what}."),
     "guard.smoke.not-asked": _("No pod of the new side was asked"),
+    "guard.smoke.not-all": _("{asked} of {ready} Ready pods were asked"),
     "guard.smoke.silent": _("{subject} does not answer {path}"),
     "guard.smoke.silent.why": _("What is known: {found}."),
     "guard.smoke.status": _("{subject} answers {path} with another status"),
@@ -258,6 +281,11 @@ CHECKS: Patterns = {
         "It adds {surge} and takes {unavailable} away at most; a new pod needs {gpus}, and the largest hole has "
         "{largest}."
     ),
+    "guard.outage": _("Every Service keeps a Ready pod"),
+    "guard.outage.none-left": _("No Ready pod would be left behind {services}"),
+    "guard.outage.none-left.why": _("Pods that end: {pods}."),
+    "guard.outage.unreadable": _("Vigie may not read Services"),
+    "guard.outage.unreadable.why": _("What serves requests, and with how many pods, is unknown."),
     "guard.accepted": _("The API server would accept it"),
     "guard.accepted.refused": _("The API server would refuse it"),
     "guard.accepted.refused.why": _("It says: {message}"),
@@ -275,6 +303,7 @@ REMEDIES: Patterns = {
     "remedy.choose-side": _("Say which side you mean."),
     "remedy.scale-first": _("Scale that side up and wait until all of it is Ready."),
     "remedy.look-at-labels": _("Look at the labels of the pods and the selector."),
+    "remedy.keep-one": _("Keep a pod that is Ready, or send the requests elsewhere first."),
     "remedy.switch-first": _("Switch to the other side first."),
     "remedy.wait": _("Wait."),
     "remedy.declare-smoke-test": _("Declare one: annotation vigie.dev/smoke-test on the Service."),

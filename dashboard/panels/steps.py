@@ -95,6 +95,10 @@ def waits(row: Any) -> tuple[Text, ...]:
         told.append(say("act.step.already-open"))
     if found.get("measured") is False:
         told.append(say("act.step.unmeasured"))
+    if known(found.get("answered")):
+        told.append(say("act.step.answered", passed=found.get("passed", 0), answered=found["answered"]))
+    if found.get("leaving"):
+        told.append(say("act.step.leaving", n=found["leaving"]))
     told += _saves(found)
     if row.state in NOW:
         told += _so_far(found)

@@ -77,9 +77,10 @@ def entries(actions: Iterable[Any], seals: Mapping[int, tuple[int, str]]) -> lis
 
 
 def _entry(action: Any, number: int, seal: str) -> Entry:
-    level, glyph, state = ends.tag(action.state)
+    level, glyph, state = ends.tag(action)
     planned, actual = ends.cost(action)
-    reason = ends.why(action) if action.state in {ActionState.FAILED, ActionState.EXPIRED} else ""
+    superseded = action.outcome.get("why") == "superseded"
+    reason = ends.why(action) if superseded or action.state in {ActionState.FAILED, ActionState.EXPIRED} else ""
     return Entry(
         number=action.pk,
         name=action.name,

@@ -22,10 +22,10 @@ from fleet.act.sites import Site
 from fleet.act.summaries import against, loss_of
 from fleet.act.surveying import survey
 from fleet.domain import actions, guards, plans
-from fleet.domain.actions import ACTIONS, LIFECYCLE, SAVE_FIRST
+from fleet.domain.actions import ACTIONS, LIFECYCLE
 from fleet.domain.facts import Actor, Facts
 from fleet.domain.guards import Waiver
-from fleet.domain.kinds import Danger, Subject, named
+from fleet.domain.kinds import SAVE_FIRST, Danger, Subject, named
 from fleet.domain.plans import ENDED, ActionState, Check, LaneState, Plan, StepState
 from fleet.models import Action, ActionLane, ActionStep
 from fleet.ports import PortError
@@ -92,7 +92,7 @@ def propose(
             state=ActionState.PROPOSED,
             plan=quoted(msgspec.to_builtins(plan)),
             digest=plan.digest,
-            needs_second=site.policy.needs_second(kind, pool),
+            needs_second=actions.second(facts),
             proposed_by=actor.name[:LONGEST_ACTOR],
             proposed_via=actor.via,
             proposed_at=plan.made_at,
@@ -145,7 +145,7 @@ def confirm(
         }
         told = {"waivers": msgspec.to_builtins(given), "digest": digest}
         # The policy or the node's pool may be another one than when it was proposed.
-        if action.needs_second or site.policy.needs_second(action.kind, actions.where(facts)[0]):
+        if action.needs_second or actions.second(facts):
             _ask_second(action, actor, at, fields, told)
         else:
             _begin(action, facts, at, "confirmed", fields, told)
@@ -391,7 +391,7 @@ def _begin(
 def _collected(site: Site, kind: str, target: str, options: Mapping[str, str], actor: Actor, now: Clock) -> Facts:
     try:
         if ACTIONS[kind].subject is not Subject.NODE:
-            return survey(site, kind, target, options, actor, now)
+            return survey(site, kind, target, options, actor, now, save_first=SAVE_FIRST in options.items())
         return collect(site, kind, target, actor, now, save_first=SAVE_FIRST in options.items())
     except PortError as error:
         raise Refused("cluster-away", message=str(error)[:300]) from error

@@ -121,7 +121,7 @@ def _asked(site: Site, facts: Facts, pool: ThreadPoolExecutor, now: Callable[[],
     """What has to be asked pod by pod, once it is known which: rights per namespace, dry runs, requests in flight."""
     draft = Draft(facts)
     going = draft.going
-    rights = (*_rights(going), *_rights_to_ask(draft.saves))
+    rights = (*_rights(going), *rights_to_ask(draft.saves))
     allowed = pool.submit(site.changer.may, rights)
     answers = {pod.metadata.uid: pool.submit(_dry_run, site, pod) for pod in going}
     busy = {pod.metadata.uid: pool.submit(requests, site, pod) for pod in going if serves(facts, pod)}
@@ -145,7 +145,7 @@ def _rights(going: Iterable[FullPod]) -> tuple[Right, ...]:
     )
 
 
-def _rights_to_ask(saves: Iterable[Save]) -> tuple[Right, ...]:
+def rights_to_ask(saves: Iterable[Save]) -> tuple[Right, ...]:
     """The ways into pods. A WebSocket is a GET to some API servers and a creation to others."""
     wanted = {
         Right(verb, "pods/exec" if save.hook.startswith("signal:") else "pods/proxy", save.namespace)

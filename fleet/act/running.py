@@ -14,11 +14,12 @@ from typing import Any
 import structlog
 from django.db import transaction
 
-from fleet.act import VIGIE, brakes, change, evicting, plan_of, releasing, saving, steps, tell
+from fleet.act import VIGIE, brakes, change, copying, evicting, plan_of, releasing, saving, selecting, steps, tell
 from fleet.act.claims import LEASE_S, Claim, LostClaimError, claimed
 from fleet.act.quotes import quoted
 from fleet.act.sites import Site
 from fleet.act.steps import Failed, Skipped, Wait, Work
+from fleet.domain.actions import ACTIONS
 from fleet.domain.facts import Actor
 from fleet.domain.plans import ActionState, LaneState, StepKind, StepState
 from fleet.models import Action
@@ -42,11 +43,11 @@ PERFORM: Mapping[StepKind, Callable[[Work], "steps.Outcome"]] = {
     StepKind.PROVE: steps.prove,
     StepKind.CHANGE: releasing.change,
     StepKind.ROLLOUT: releasing.rollout,
-    StepKind.SMOKE: releasing.test,
-    StepKind.SWITCH: releasing.switch,
-    StepKind.ENDPOINTS: releasing.endpoints,
-    StepKind.CREATE: releasing.create,
-    StepKind.BUDGET: releasing.budget,
+    StepKind.SMOKE: selecting.test,
+    StepKind.SWITCH: selecting.switch,
+    StepKind.ENDPOINTS: selecting.endpoints,
+    StepKind.CREATE: copying.create,
+    StepKind.BUDGET: copying.budget,
 }
 
 FINISHED = {StepState.DONE, StepState.SKIPPED}
@@ -208,7 +209,7 @@ def _stop(work: Work) -> float | None:
 
 def _in_vain(work: Work) -> bool:
     """Whether the node was closed for nothing: no pod has been asked to go, and none will be."""
-    kinds = {StepKind.SAVE, StepKind.DRAIN}
+    kinds = {StepKind.SAVE, StepKind.DRAIN} if ACTIONS[work.action.kind].empties else set[StepKind]()
     lanes = work.action.lanes
     return work.step.kind in kinds and not lanes.exclude(state__in=[LaneState.QUEUED, LaneState.HELD]).exists()
 

@@ -12,11 +12,14 @@ from django.db import transaction
 from msgspec import Struct
 
 from fleet.act import VIGIE, plan_of, tell
+from fleet.act.release_facts import held
 from fleet.act.steps import GONE, Done, Failed, Outcome, Wait, Work, frozen
 from fleet.domain import first_saves, last_saves, training
+from fleet.domain.actions import ACTIONS
 from fleet.domain.capacity import finished
 from fleet.domain.found_saves import CLOCKS_S
 from fleet.domain.freshness import Freshness
+from fleet.domain.kinds import Subject
 from fleet.domain.plans import Save
 from fleet.domain.specs import FullPod
 from fleet.ports import OWN, PortError
@@ -55,12 +58,7 @@ def save(work: Work) -> Outcome:
     saves = plan_of(work.action).saves
     if failed := _in_vain(work, saves):
         return failed
-    node = work.node()
-    if node is None:
-        return GONE
-    if not node.spec.unschedulable:
-        return Failed("uncordoned", {"by": "somebody else"})
-    if stopped := frozen(work, node):
+    if stopped := _stopped(work):
         return stopped
     for one in saves:
         if work.late or work.told_to_stop():
@@ -68,6 +66,18 @@ def save(work: Work) -> Outcome:
         if (failed := _go_on(work, one)) is not None:
             return failed
     return _outcome(work, [one.workload for one in saves])
+
+
+def _stopped(work: Work) -> Failed | None:
+    """Why nobody is asked any more: what the pods would go for will not happen."""
+    if ACTIONS[work.action.kind].subject is not Subject.NODE:
+        return held(work)
+    node = work.node()
+    if node is None:
+        return GONE
+    if not node.spec.unschedulable:
+        return Failed("uncordoned", {"by": "somebody else"})
+    return frozen(work, node)
 
 
 def _in_vain(work: Work, saves: Iterable[Save]) -> Failed | None:

@@ -12,15 +12,17 @@ from msgspec.structs import replace
 
 from fleet.act.asking import ask
 from fleet.act.checkpoints import last_saves
-from fleet.act.collect import AT_ONCE, heavy, readable, requests
+from fleet.act.collect import AT_ONCE, heavy, readable, requests, rights_to_ask
 from fleet.act.sites import Site
 from fleet.domain import blue_green, revisions
 from fleet.domain.actions import ACTIONS
 from fleet.domain.capacity import finished
 from fleet.domain.facts import Actor, Facts, Right, serves
+from fleet.domain.losses import Draft
 from fleet.domain.objects import Deployment, Object
 from fleet.domain.pods import is_ready
-from fleet.domain.releases import Release, parts
+from fleet.domain.release_guards import SWITCHES
+from fleet.domain.releases import SCALES, Release, parts
 from fleet.domain.revisions import Patch
 from fleet.domain.smoke import Request, Verdict
 from fleet.domain.specs import FullPod
@@ -32,11 +34,18 @@ PLURALS: Mapping[str, str] = {
     "DaemonSet": "daemonsets.apps",
 }
 WHOLE = frozenset({"restart", "resume", "undo", "set-image", "scale", "create-green"})  # need holes for new pods
-SCALES = frozenset({"scale", "retire"})
+RESUME = "resume"
 
 
 def survey(
-    site: Site, kind: str, target: str, options: Mapping[str, str], actor: Actor, now: Callable[[], float]
+    site: Site,
+    kind: str,
+    target: str,
+    options: Mapping[str, str],
+    actor: Actor,
+    now: Callable[[], float],
+    *,
+    save_first: bool = False,
 ) -> Facts:
     """Everything that the guards of `kind` look at. Raises PortError when what no decision can do without cannot be read."""
     began = now()
@@ -49,7 +58,7 @@ def survey(
         got = {name: future.result() for name, future in read.items()}
         facts = heavy(site, kind, target, actor, began, got)
         release = _known(site, release, facts, got)
-        facts = replace(facts, release=release, ending=_ending(release))
+        facts = replace(facts, release=release, ending=_ending(release), save_first=save_first)
         facts = last_saves(site, facts, pool, now) if ACTIONS[kind].ends else facts
         return _asked(site, facts, release, pool, now)
 
@@ -63,10 +72,12 @@ def _reads(site: Site, release: Release, pool: ThreadPoolExecutor) -> dict[str, 
         "services": pool.submit(readable, lambda: changer.read_services(namespace=namespace)),
     }
     if whole:
-        read["nodes"] = pool.submit(changer.read_nodes)
         read["claims"] = pool.submit(readable, changer.read_claims)
         read["storage"] = pool.submit(readable, changer.read_storage)
         read["budgets"] = pool.submit(readable, lambda: changer.read_budgets(namespace=release.namespace))
+    policy = site.policy
+    if whole or policy.pools or any(freeze.pools for freeze in policy.freeze):
+        read["nodes"] = pool.submit(changer.read_nodes)
     if release.of_service:
         read["service"] = pool.submit(changer.read_service, release.namespace, release.name)
     else:
@@ -99,7 +110,7 @@ def _known(site: Site, release: Release, facts: Facts, got: Mapping[str, Any]) -
     changer = site.changer
     if release.of_service and release.to is not None:
         release = replace(release, workload=changer.read_workload(*parts(release.to.key)))
-    if release.kind == "undo" and release.workload is not None:
+    if release.kind in {"undo", RESUME} and release.workload is not None:
         release = replace(release, holders=changer.read_holders(release.workload))
     if release.kind in SCALES and release.workload is not None:
         release = replace(release, scalers=_scalers(got["scalers"], release.workload.key))
@@ -117,13 +128,17 @@ def _scalers(found: Iterable[revisions.Json] | None, key: str) -> tuple[str, ...
 
 
 def _ending(release: Release) -> frozenset[str]:
-    """UIDs of the pods that end: all of them, or those that a smaller scale takes away."""
+    """UIDs of the pods that end: all of them, those that a smaller scale takes away, or, when what was changed during a pause is
+    rolled out, those of another template."""
     if not ACTIONS[release.kind].ends or release.workload is None or not isinstance(release.change, Patch):
         return frozenset()
     pods = [pod for pod in release.pods.get(release.workload.key, ()) if not finished(pod)]
     alive = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     if release.kind in SCALES:
         alive = _first_to_go(release.workload.kind, alive)[: max(0, len(alive) - (release.replicas or 0))]
+    elif release.kind == RESUME:
+        current = {one.uid for one in release.history if one.current}
+        alive = [pod for pod in alive if pod.controller is None or pod.controller.uid not in current]
     elif release.workload.paused:
         alive = []
     return frozenset(pod.metadata.uid for pod in alive)
@@ -152,7 +167,8 @@ def _ordinal(name: str) -> int:
 
 def _asked(site: Site, facts: Facts, release: Release, pool: ThreadPoolExecutor, now: Callable[[], float]) -> Facts:
     """What has to be asked once it is known of whom: rights, the smoke test, requests in flight, the server's own answer."""
-    allowed = pool.submit(site.changer.may, rights(release))
+    asking = rights_to_ask(Draft(facts).saves)
+    allowed = pool.submit(site.changer.may, (*rights(release), *asking))
     refusal = pool.submit(_refusal, site, release)
     ending = [pod for pod in facts.target_pods if serves(facts, pod)]
     busy = {pod.metadata.uid: pool.submit(requests, site, pod) for pod in ending}
@@ -181,8 +197,9 @@ def rights(release: Release) -> tuple[Right, ...]:
     ]
     wanted: Mapping[str, list[tuple[str, str]]] = {
         "undo": [("get", plural), ("patch", plural), ("list", holders)],
-        "scale": [("get", plural), ("patch", f"{plural}/scale")],
-        "retire": [("get", plural), ("patch", f"{plural}/scale"), ("get", "services")],
+        RESUME: [("get", plural), ("patch", plural), ("list", holders)],
+        "scale": [("get", plural), ("patch", f"{plural}/scale"), ("list", holders)],
+        "retire": [("get", plural), ("patch", f"{plural}/scale"), ("list", holders), ("get", "services")],
         "switch": [*switching, ("get", plural), ("get", "pods/proxy")],
         "way-back": [*switching, ("get", plural)],
         "create-green": [
@@ -205,7 +222,7 @@ def _refusal(site: Site, release: Release) -> str:
             changer.change_workload(release.workload, release.change, dry_run=True)
         elif isinstance(release.copy, dict):
             changer.create("Deployment", release.namespace, release.copy, dry_run=True)
-        elif release.service is not None and release.kind not in SCALES and release.selector:
+        elif release.service is not None and release.kind in SWITCHES and release.selector:
             changer.select(release.service, release.selector, {}, dry_run=True)
     except PortError as error:
         if error.status in {400, 403, 422}:

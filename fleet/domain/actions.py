@@ -5,16 +5,15 @@ Owns the registry that buttons, pages, API and engine iterate over, and the life
 action is one entry here and the guards that it needs.
 """
 
-import shlex
 from collections.abc import Mapping
 
-from fleet.domain import capacity, guards, plans, release_kinds
+from fleet.domain import capacity, guards, release_guards, release_kinds, save_steps
 from fleet.domain.facts import Facts, place
 from fleet.domain.guards import PODS, SITE
-from fleet.domain.kinds import ActionKind, Danger
+from fleet.domain.kinds import SAVE_FIRST, ActionKind, Danger
 from fleet.domain.losses import Draft
 from fleet.domain.objects import Node
-from fleet.domain.plans import ActionState, Loss, Plan, Save, Step, StepKind
+from fleet.domain.plans import ActionState, Loss, Plan, Step, StepKind
 
 # What a cordon or an uncordon may not be refused for: closing a node is how somebody makes things safe at 3 a.m.
 _LIGHT = ("role", "cluster-open", "target-known", "fresh", "permissions", "alone", "cordon-owner")
@@ -24,7 +23,6 @@ CORDONED = "vigie.dev/cordoned-by"
 CORDON_REASON = "vigie.dev/cordon-reason"
 CORDONED_AT = "vigie.dev/cordoned-at"
 REBOOT = "vigie.dev/reboot-requested"
-SAVE_FIRST = ("save", "first")  # the option of a plan
 MANAGER = "vigie"  # the field manager of what Vigie writes
 
 
@@ -40,21 +38,13 @@ def _cordon_step(draft: Draft) -> Step:
     return Step(StepKind.CORDON, draft.facts.target, undo="uncordon", deadline_s=60.0)
 
 
-def _save_steps(draft: Draft) -> tuple[Step, ...]:
-    if not draft.saves:
-        return ()
-    asked = ", ".join(save.workload for save in draft.saves)
-    facts: plans.Facts = (("workloads", len(draft.saves)), ("asked", asked))
-    return (Step(StepKind.SAVE, draft.facts.target, facts, deadline_s=draft.facts.policy.deadlines.save_s),)
-
-
 def _drain_steps(draft: Draft) -> tuple[Step, ...]:
     facts = draft.facts
     deadlines = facts.policy.deadlines
     pods = len(draft.going)
     return (
         _cordon_step(draft),
-        *_save_steps(draft),
+        *save_steps.steps(draft),
         Step(StepKind.DRAIN, facts.target, (("pods", pods),), deadline_s=deadlines.drain_s),
         Step(StepKind.RELEASE, facts.target, (_measured(facts),), deadline_s=deadlines.verify_s),
         Step(StepKind.PROVE, facts.target, deadline_s=deadlines.prove_s),
@@ -99,22 +89,9 @@ def _drain_commands(draft: Draft) -> tuple[str, ...]:
         flags.append("--delete-emptydir-data")
     return (
         f"kubectl cordon {node}",
-        *(line for save in draft.saves for line in _save_commands(save)),
+        *save_steps.commands(draft),
         f"kubectl drain {node} {' '.join(flags)} --timeout={_minutes(draft)}m",
     )
-
-
-def _save_commands(save: Save) -> tuple[str, ...]:
-    """Without the proof that the checkpoint is complete: that is somebody's own look."""
-    hook = save.training.hook
-    if hook is None:
-        return ()
-    if hook.signal is not None:
-        asked = f"kubectl exec -n {save.namespace} {save.pod} -c {hook.container} -- kill -{hook.signal} 1"
-    else:
-        path = f"/api/v1/namespaces/{save.namespace}/pods/{save.pod}:{hook.port}/proxy{hook.path}"
-        asked = f"kubectl create --raw {shlex.quote(path)} -f /dev/null"
-    return asked, f"# wait until the new checkpoint of {save.workload} is complete, then:"
 
 
 def _minutes(draft: Draft) -> int:
@@ -175,7 +152,7 @@ def plan(facts: Facts, reason: str) -> Plan:
         target=facts.target,
         target_uid=release.uid if release else facts.node.metadata.uid if facts.node else "",
         reason=reason,
-        options=(*((SAVE_FIRST,) if facts.save_first else ()), *sorted(release.options.items() if release else ())),
+        options=_options(facts),
         made_at=facts.now,
         read_at=facts.read_at,
         loss=draft.loss if kind.empties or kind.ends else Loss(),
@@ -183,10 +160,22 @@ def plan(facts: Facts, reason: str) -> Plan:
         steps=kind.steps(draft),
         kubectl=kind.kubectl(draft),
         pods=tuple(pod.metadata.uid for pod in draft.going) if kind.empties else (),
-        saves=draft.saves if kind.empties else (),
+        saves=draft.saves if kind.empties or kind.ends else (),
         seen=release_kinds.seen(draft) if release else (),
         differences=release_kinds.changes(draft) if release else (),
     )
+
+
+def _options(facts: Facts) -> tuple[tuple[str, str], ...]:
+    chosen = sorted(facts.release.options.items()) if facts.release else []
+    return (*((SAVE_FIRST,) if facts.save_first else ()), *(one for one in chosen if one != SAVE_FIRST))
+
+
+def second(facts: Facts) -> bool:
+    """Whether policy asks for a second person, for one of the pools that the action concerns."""
+    policy = facts.policy
+    concerned = release_guards.pools(Draft(facts)) if facts.release else (where(facts)[0],)
+    return any(policy.needs_second(facts.kind, pool) for pool in ("", *concerned))
 
 
 def where(facts: Facts) -> tuple[str, str, str]:

@@ -14,9 +14,11 @@ from fleet.domain.blue_green import SYNCED
 from fleet.domain.budgets import selects
 from fleet.domain.objects import Budget, LabelSelector
 from fleet.domain.revisions import CAUSE, HASH_LABEL, RESTARTED, REVISION, ChangeError, Json, Workload, after, set_image
+from fleet.domain.specs import Claim
 
 CREATED = "vigie.dev/created-by"  # on what Vigie has made: the action
 COPY_OF = "vigie.dev/copy-of"
+SINGLE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 LONGEST_NAME = 63  # of a Deployment whose name becomes a label of others
 LONGEST_LABEL = 63
@@ -116,15 +118,29 @@ def _near_its_own(value: Any, own: Mapping[str, str]) -> Any:
     return found
 
 
+def labels_of(made: Json) -> dict[str, str]:
+    """Of the copy's pods."""
+    found: dict[str, str] = made["spec"]["template"]["metadata"]["labels"]
+    return found
+
+
+def single_volumes(made: Json, claims: Mapping[str, Claim]) -> tuple[str, ...]:
+    """Claims of the copy's pods that one node at a time may mount: blue's pods hold them already. `claims`: by name."""
+    volumes = (made["spec"]["template"].get("spec") or {}).get("volumes") or ()
+    names = {str((one.get("persistentVolumeClaim") or {}).get("claimName") or "") for one in volumes}
+    modes = {name: claims[name].spec.access_modes for name in sorted(names & claims.keys())}
+    return tuple(name for name, found in modes.items() if found and SINGLE.issuperset(found))
+
+
 def overlaps(blue: Workload, made: Json) -> bool:
     """Whether blue's selector selects green's pods as well: each would then count the other's."""
     selector = msgspec.convert(blue.spec.get("selector") or {}, LabelSelector)
-    return selects(selector, made["spec"]["template"]["metadata"]["labels"])
+    return selects(selector, labels_of(made))
 
 
 def shared_budgets(budgets: Iterable[Budget], made: Json) -> tuple[str, ...]:
     """Budgets that would be over the copy's pods: another one of their own would make them impossible to evict."""
-    labels = made["spec"]["template"]["metadata"]["labels"]
+    labels = labels_of(made)
     return tuple(sorted(budget.metadata.name for budget in budgets if selects(budget.spec.selector, labels)))
 
 

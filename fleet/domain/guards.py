@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from fleet.domain import pod_guards, release_guards, site_guards
+from fleet.domain import pod_guards, release_guards, release_room, site_guards
 from fleet.domain.losses import Draft
 from fleet.domain.plans import Check, Outcome
 
@@ -57,7 +57,8 @@ RELEASES: Mapping[str, Look] = {
     "smoke": release_guards.smoke_passed,
     "scaler": release_guards.scaler,
     "rolling": release_guards.rolling,
-    "room": release_guards.room,
+    "room": release_room.room,
+    "outage": release_guards.outage,
     "accepted": release_guards.accepted,
 }
 GUARDS: Mapping[str, Look] = {**SITE, **PODS, **RELEASES}

@@ -11,6 +11,8 @@ from msgspec import Struct
 from fleet.domain.losses import Draft
 from fleet.domain.plans import Step
 
+SAVE_FIRST = ("save", "first")  # the option of a plan whose pods may lose work
+
 
 class Danger(StrEnum):
     """How much is asked before it runs."""

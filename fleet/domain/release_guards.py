@@ -1,33 +1,30 @@
-"""Guards about a workload that is changed and a Service that is switched: can it be done, will it last, is there room, does the
-new side work?
+"""Guards about a workload that is changed and a Service that is switched: can it be done, will it last, does the new side work,
+does somebody go on answering?
 
 Owns one function per guard, from a draft to what it found. A guard that finds nothing passes. Must not know which actions run it.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
-from fleet.domain import rollouts, strategy
-from fleet.domain.blue_green import SYNCED, Live
-from fleet.domain.capacity import waiting
-from fleet.domain.facts import gpus
-from fleet.domain.green_sides import overlaps, shared_budgets
+from fleet.domain import rollouts
+from fleet.domain.blue_green import SYNCED, Live, selects
+from fleet.domain.facts import place
+from fleet.domain.green_sides import labels_of, overlaps, shared_budgets, single_volumes
 from fleet.domain.losses import Draft
 from fleet.domain.objects import Budget
+from fleet.domain.outages import outages
 from fleet.domain.plans import Check, Facts, Outcome
-from fleet.domain.releases import UNDECLARED, Release, pod_of
-from fleet.domain.revisions import ChangeError, Json
-from fleet.domain.rollouts import Rolled, Verdict
-from fleet.domain.scheduling import Place, Placement, Unfit
+from fleet.domain.releases import SCALES, UNDECLARED, Release
+from fleet.domain.revisions import ChangeError, Json, Patch
+from fleet.domain.rollouts import Verdict
 from fleet.domain.smoke import RequestError
-from fleet.domain.specs import FullPod
-from fleet.domain.strategy import Ground, Kind
 from fleet.domain.switching import Fault
 
 APPROVER = "approver"
 OPERATOR = "operator"
 
 SWITCHES = frozenset({"switch", "way-back"})
+WRITTEN = frozenset({"undo", "set-image", "scale"})  # kinds that write what a package's next upgrade writes as well
 # A side that is short of a pod may still be better than the other one. The way back also leads back to what was mixed.
 WAIVABLE = {
     "switch": {Fault.FEWER: APPROVER},
@@ -48,13 +45,23 @@ def subject_known(draft: Draft) -> Iterator[Check]:
         yield _block(draft, "subject-known", "no-pair", remedy="declare-pair")
     elif not found.of_service and found.workload is None:
         yield _block(draft, "subject-known", "no-workload", remedy="check-name")
+    elif found.going:
+        yield _block(draft, "subject-known", "going", (("what", found.going),), remedy="check-name")
+
+
+def pools(draft: Draft) -> tuple[str, ...]:
+    """Of the nodes on which the workload's pods run, as far as nodes were read."""
+    found = draft.facts.release
+    key = found.workload.key if found and found.workload else ""
+    nodes = {pod.spec.node_name for pod in (found.pods.get(key, ()) if found else ())}
+    return tuple(sorted({place(node)[0] for node in draft.facts.nodes if node.metadata.name in nodes} - {""}))
 
 
 def freeze(draft: Draft) -> Iterator[Check]:
     """In a freeze nothing is changed but what makes things safe."""
-    now = draft.facts.now
-    found = draft.facts.policy.frozen("", now) if draft.facts.release else None
-    if found is not None:
+    now, policy = draft.facts.now, draft.facts.policy
+    found = next(filter(None, (policy.frozen(pool, now) for pool in ("", *pools(draft)))), None)
+    if draft.facts.release is not None and found is not None:
         evidence: Facts = (("until_at", found.end.timestamp()), ("why", found.reason or None))
         yield _block(draft, "freeze", "frozen", evidence, remedy="wait-for-window", waivable_by=APPROVER)
 
@@ -65,13 +72,37 @@ def change_possible(draft: Draft) -> Iterator[Check]:
     for error in (found.change, found.copy) if found else ():
         if isinstance(error, ChangeError):
             yield _block(draft, "change", error.why, tuple(error.facts.items()), remedy="change-choice")
-    template = found.workload.template if found and found.workload else None
-    if found and isinstance(found.copy, dict) and template is not None and found.workload:
-        if overlaps(found.workload, found.copy):
-            yield _warn(draft, "change", "overlap", (("workload", found.workload.key),))
-        over = shared_budgets(_budgets(draft), found.copy)
-        if over:
-            yield _warn(draft, "change", "shared-budget", (("budgets", ", ".join(over)),))
+    if found is not None and isinstance(found.copy, dict) and found.workload is not None:
+        yield from _copied(draft, found, found.copy)
+
+
+def _copied(draft: Draft, found: Release, copy: Json) -> Iterator[Check]:
+    """A copy is nobody's yet: no Service sends it requests, no other workload has its labels, no budget its name."""
+    labels, name = labels_of(copy), copy["metadata"]["name"]
+    if found.service is not None and selects(found.service.spec.selector, labels):
+        yield _block(draft, "change", "serves-at-once", (("service", found.service.key),), remedy="declare-pair")
+    for service in draft.facts.services or ():
+        mine = found.service is not None and service.key == found.service.key
+        if not mine and service.metadata.namespace == found.namespace and selects(service.spec.selector, labels):
+            yield _warn(draft, "change", "serves-too", (("service", service.key),))
+    sides = found.pair.sides if found.pair else ()
+    for other in (side for side in sides if side.selector and side.key != (found.to.key if found.to else "")):
+        if selects(other.selector, labels):
+            yield _block(draft, "change", "version-taken", (("side", other.name),), remedy="change-choice")
+    if found.workload is not None and overlaps(found.workload, copy):
+        yield _warn(draft, "change", "overlap", (("workload", found.workload.key),))
+    over = shared_budgets(_budgets(draft), copy)
+    if over:
+        yield _warn(draft, "change", "shared-budget", (("budgets", ", ".join(over)),))
+    elif name in {budget.metadata.name for budget in _budgets(draft)}:
+        yield _block(draft, "change", "budget-exists", (("name", name),), remedy="change-choice")
+    claims = {
+        key.rpartition("/")[2]: c
+        for key, c in (draft.facts.claims or {}).items()
+        if key.startswith(f"{found.namespace}/")
+    }
+    if held := single_volumes(copy, claims):
+        yield _warn(draft, "change", "one-node-volume", (("claims", ", ".join(held)),))
 
 
 def owner(draft: Draft) -> Iterator[Check]:
@@ -86,14 +117,26 @@ def owner(draft: Draft) -> Iterator[Check]:
         yield _warn(draft, "owner", "synced", (("by", pair.synced_by),))
     if workload is None:
         return
-    meta = workload.metadata
+    yield from _owned(draft, found, workload.metadata, workload.key)
+
+
+def _owned(draft: Draft, found: Release, meta: Json, key: str) -> Iterator[Check]:
     above = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
     if above is not None:
-        evidence: Facts = (("by", f"{above.get('kind')} {above.get('name')}"), ("workload", workload.key))
+        evidence: Facts = (("by", f"{above.get('kind')} {above.get('name')}"), ("workload", key))
         yield _block(draft, "owner", "operator", evidence, remedy="change-owner", waivable_by=APPROVER)
     marks = {*(meta.get("annotations") or {}), *(meta.get("labels") or {})}
     if (by := next((name for name in SYNCED if name in marks), "")) and found.kind not in SWITCHES:
         yield _warn(draft, "owner", "synced", (("by", by),))
+    elif found.kind in WRITTEN and (package := _package(meta)):
+        yield _warn(draft, "owner", "packaged", (("by", package),))
+
+
+def _package(meta: Json) -> str:
+    """The release of a package manager that has made it; "" none that we can see."""
+    release = (meta.get("annotations") or {}).get("meta.helm.sh/release-name", "")
+    named = str((meta.get("labels") or {}).get("app.kubernetes.io/managed-by", "")) == "Helm"
+    return f"Helm {release}".strip() if release or named else ""
 
 
 def scaler(draft: Draft) -> Iterator[Check]:
@@ -153,8 +196,10 @@ def spare_kept(draft: Draft) -> Iterator[Check]:
     if found is None or found.pair is None or found.to is None or found.kind != "retire":
         return
     evidence: Facts = (("side", found.to.name), ("gpus", found.to.gpus))
-    if found.to.key in found.pair.live or found.pair.state is not Live.ONE:
+    if found.to.key in found.pair.live or found.pair.state is Live.BOTH:
         yield _block(draft, "spare", "serves", evidence, remedy="switch-first")
+    elif found.pair.state is Live.NEITHER:
+        yield _block(draft, "spare", "none-serves", evidence, remedy="switch-first")
     back, keep_s = found.way_back, draft.facts.policy.blue_green.keep_s
     if back is not None and draft.facts.now - back.at < keep_s:
         left_s = keep_s - (draft.facts.now - back.at)
@@ -187,101 +232,29 @@ def smoke_passed(draft: Draft) -> Iterator[Check]:
         yield Check("smoke", Outcome.BLOCK, verdict.fault, subject, evidence, "look-at-pod", APPROVER)
     if not found.tested and found.candidates:
         yield _block(draft, "smoke", "not-asked", remedy="compute-again")
+    elif len(found.tested) < len(found.candidates):
+        yield _warn(draft, "smoke", "not-all", (("asked", len(found.tested)), ("ready", len(found.candidates))))
 
 
-def room(draft: Draft) -> Iterator[Check]:
-    """There is a hole for every pod that is added: a whole copy, more replicas, or what a rolling update adds before it takes."""
+def outage(draft: Draft) -> Iterator[Check]:
+    """No Service loses its last Ready pod: a smaller scale takes pods away for good, an update that may go without all of them
+    for as long as new ones start."""
     found = draft.facts.release
-    if found is None or found.workload is None:
+    if found is None or not draft.going or not (found.kind in SCALES or _all_at_once(found)):
         return
-    if found.kind in {"create-green", "scale"}:
-        yield from _added(draft, found)
-    elif found.rolled is not None and found.kind == "resume":
-        yield from _rolled(draft, found, found.rolled, found.workload.template)
-    elif found.rolled is not None and found.template is not None and not found.workload.paused:
-        yield from _rolled(draft, found, found.rolled, found.template)
-
-
-def _added(draft: Draft, found: Release) -> Iterator[Check]:
-    template, count = found.template, 0
-    if found.workload is not None and found.kind == "create-green":
-        count = found.workload.replicas
-    elif found.workload is not None and isinstance(found.replicas, int):
-        template, count = found.workload.template, found.replicas - found.workload.replicas
-    if template is None or count <= 0:
+    if draft.facts.services is None:
+        yield _block(draft, "outage", "unreadable", remedy="grant", waivable_by=APPROVER)
         return
-    pod, refused = pod_of(template, found.namespace), Counter[Unfit]()
-    placement, placed = _placement(draft), 0
-    for _ in range(count):
-        where = placement.place(pod)
-        if not isinstance(where, str):
-            refused = where
-            break
-        placed += 1
-    if placed < count:
-        evidence = _shortage(pod, count, placed, refused)
-        yield _block(draft, "room", "no-place", evidence, remedy="make-room", waivable_by=APPROVER)
+    lost = outages(draft.facts.services, draft.facts.pods, (pod.metadata.uid for pod in draft.going))
+    if lost:
+        evidence: Facts = (("services", ", ".join(lost)), ("pods", len(draft.going)))
+        yield _block(draft, "outage", "none-left", evidence, remedy="keep-one", waivable_by=APPROVER)
 
 
-def _shortage(pod: FullPod, count: int, placed: int, refused: Counter[Unfit]) -> Facts:
-    why: Facts = tuple((f"nodes-{reason}", nodes) for reason, nodes in refused.most_common())
-    return (("gpus", gpus(pod)), ("pods", count), ("placed", placed), *why)
-
-
-def _rolled(draft: Draft, found: Release, rolled: Rolled, template: Json) -> Iterator[Check]:
-    limits = rollouts.bounds_of(rolled)
-    if limits is None or not (replicas := limits.min_available + limits.unavailable):
-        return
-    pod, mine = (
-        pod_of(template, found.namespace),
-        draft.facts.of_owner.get(found.workload.key if found.workload else "", []),
-    )
-    if not gpus(pod):
-        return
-    ground = Ground(
-        replicas=replicas,
-        gpus=gpus(pod),
-        old_gpus=max(map(gpus, mine), default=0),
-        free=strategy.surveyed(_places(draft), pod, gpus(pod), replicas),
-        old=Counter(
-            one.spec.node_name for one in mine if one.spec.node_name and one.metadata.deletion_timestamp is None
-        ),
-        present=limits,
-    )
-    advice = strategy.advise(ground)
-    present = advice.strategies[-1]
-    if not present.finishes:
-        evidence: Facts = (
-            ("gpus", ground.gpus),
-            ("pods", replicas),
-            ("placed", present.placed),
-            ("surge", present.surge),
-            ("unavailable", present.unavailable),
-            ("more_gpus", present.more_gpus),
-            ("largest", advice.largest),
-        )
-        remedy = "surge-none" if advice.best is Kind.REPLACE_ONE else "make-room"
-        yield _block(draft, "room", "no-surge", evidence, remedy=remedy, waivable_by=APPROVER)
-
-
-def _places(draft: Draft) -> list[Place]:
-    """Nodes that another action empties take nobody."""
-    facts, by_node = draft.facts, dict[str, list[FullPod]]()
-    emptied = {other.target for other in facts.running}
-    for pod in facts.pods:
-        by_node.setdefault(pod.spec.node_name, []).append(pod)
-    return [
-        Place(node, by_node.get(node.metadata.name, ()), degraded=node.metadata.name in facts.degraded)
-        for node in facts.nodes
-        if node.metadata.name not in emptied
-    ]
-
-
-def _placement(draft: Draft) -> Placement:
-    """Pods that still look for a node come first."""
-    placement = Placement(_places(draft), draft.facts.claims, draft.facts.storage)
-    placement.place_all([pod for pod in draft.facts.pods if waiting(pod)])
-    return placement
+def _all_at_once(found: Release) -> bool:
+    """Whether a rollout may leave no pod that is available."""
+    limits = rollouts.bounds_of(found.rolled) if found.rolled is not None else None
+    return isinstance(found.change, Patch) and limits is not None and not limits.min_available
 
 
 def rolling(draft: Draft) -> Iterator[Check]:

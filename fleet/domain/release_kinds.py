@@ -7,22 +7,24 @@ import json
 import shlex
 from collections.abc import Mapping
 
-from fleet.domain import rollouts, switching
-from fleet.domain.kinds import ActionKind, Danger, Subject
+from fleet.domain import revisions, rollouts, save_steps, switching
+from fleet.domain.kinds import SAVE_FIRST, ActionKind, Danger, Subject
 from fleet.domain.losses import Draft
 from fleet.domain.plans import Facts, Step, StepKind
-from fleet.domain.releases import Release
+from fleet.domain.release_guards import pools
+from fleet.domain.releases import SCALES, Release
 from fleet.domain.revisions import Difference, Revision, differences
 from fleet.domain.smoke import Request
 
 ABOUT_US = ("role", "cluster-open", "subject-known", "fresh", "permissions", "alone")
 _CHANGE = (*ABOUT_US, "freeze", "owner", "change", "accepted")
-_PODS = ("checkpoint", "undisturbed", "requests", "gang")
+_PODS = ("outage", "checkpoint", "undisturbed", "requests", "gang")
 _ROLL = (*_CHANGE, "rolling", "room", *_PODS)
 # What makes things safe is not refused for a freeze.
 _SAFE = (*ABOUT_US, "owner", "change", "accepted")
 CHANGE_S = 60.0
 FROM, TO = "from:", "to:"  # before the labels of a selector in the facts of a step
+POOLS = "pools"  # in the facts of a step: those of the nodes that it concerns, for a freeze of theirs
 
 
 def release_of(draft: Draft) -> Release:
@@ -60,10 +62,10 @@ def changes(draft: Draft) -> tuple[Difference, ...]:
 
 def _change(draft: Draft, undo: str = "") -> Step:
     found = release_of(draft)
-    facts: Facts = (("op", found.kind),)
+    facts: Facts = (("op", found.kind), (POOLS, ",".join(pools(draft))))
     if found.workload is not None:
         facts += (("uid", found.workload.uid), ("generation", found.workload.generation))
-        if found.kind in {"scale", "retire"}:
+        if found.kind in SCALES:
             facts += (("was", found.workload.replicas), ("replicas", found.replicas))
     if found.kind == "undo" and found.revision is not None:
         facts += (("revision", found.revision.number), ("template", found.revision.digest))
@@ -86,7 +88,7 @@ def _rolling(draft: Draft) -> tuple[Step, ...]:
     """A paused Deployment keeps a new template for later: there is nothing to wait for."""
     workload = release_of(draft).workload
     held = workload is not None and workload.paused and draft.facts.kind == "set-image"
-    return (_change(draft, undo="undo"), *(() if held else (_rollout(draft),)))
+    return (*save_steps.steps(draft), _change(draft, undo="undo"), *(() if held else (_rollout(draft),)))
 
 
 def _smoke(draft: Draft) -> Step:
@@ -107,7 +109,13 @@ def _select(draft: Draft) -> Step:
     found = release_of(draft)
     was = found.service.spec.selector if found.service else {}
     version = found.service.metadata.resource_version if found.service else ""
-    facts: Facts = (("version", version), ("side", found.to.key if found.to else None))
+    facts: Facts = (("version", version), ("side", found.to.key if found.to else None), (POOLS, ",".join(pools(draft))))
+    if found.to is not None:
+        facts += (("side_uid", found.to.uid),)
+    if (
+        found.workload is not None and found.kind == "switch"
+    ):  # a way back leads to the pods that are there, whatever comes
+        facts += (("side_template", revisions.digest(found.workload.template)),)
     if found.preview is not None:
         facts += (("before", _told(found.preview.before.ready)), ("after", _told(found.preview.after.ready)))
     facts += tuple((f"{FROM}{name}", value) for name, value in sorted(was.items()))
@@ -132,7 +140,8 @@ def _created(draft: Draft) -> tuple[Step, ...]:
     name = found.copy["metadata"]["name"] if isinstance(found.copy, dict) else ""
     key = f"Deployment/{found.namespace}/{name}"
     labels = ",".join(found.pair.labels) if found.pair else ""
-    of: Facts = (("of", found.workload.key if found.workload else None), ("labels", labels))
+    key_of = found.workload.key if found.workload else None
+    of: Facts = (("of", key_of), ("labels", labels), (POOLS, ",".join(pools(draft))))
     uid: Facts = (("uid", found.workload.uid), ("generation", found.workload.generation)) if found.workload else ()
     return (
         Step(StepKind.CREATE, key, of + uid, undo="retire", deadline_s=CHANGE_S),
@@ -161,7 +170,7 @@ def _kubectl(draft: Draft) -> tuple[str, ...]:
         "retire": f"scale {what} --replicas=0",
     }
     waits = () if found.kind in {"pause", "scale", "retire"} else (f"{on} rollout status {what}",)
-    return (f"{on} {lines[found.kind]}", *waits)
+    return (*save_steps.commands(draft), f"{on} {lines[found.kind]}", *waits)
 
 
 def _images(found: Release) -> str:
@@ -200,31 +209,56 @@ def _copied(draft: Draft) -> tuple[str, ...]:
 
 _ON_WORKLOAD = Subject.WORKLOAD
 KINDS = (
-    ActionKind("restart", Danger.DESTRUCTIVE, _ROLL, _rolling, _kubectl, ends=True, subject=_ON_WORKLOAD),
+    ActionKind(
+        "restart",
+        Danger.DESTRUCTIVE,
+        _ROLL,
+        _rolling,
+        _kubectl,
+        ends=True,
+        subject=_ON_WORKLOAD,
+        options=SAVE_FIRST[:1],
+    ),
     ActionKind("pause", Danger.REVERSIBLE, _SAFE, lambda d: (_change(d, "resume"),), _kubectl, subject=_ON_WORKLOAD),
     ActionKind(
         "resume",
-        Danger.REVERSIBLE,
-        (*_CHANGE, "room"),
-        lambda d: (_change(d, "pause"),),
+        Danger.DESTRUCTIVE,  # what was changed meanwhile replaces pods now
+        (*_CHANGE, "room", *_PODS),
+        lambda d: (*save_steps.steps(d), _change(d, "pause")),
         _kubectl,
+        ends=True,
         subject=_ON_WORKLOAD,
+        options=SAVE_FIRST[:1],
     ),
     ActionKind(
-        "undo", Danger.DESTRUCTIVE, _ROLL, _rolling, _kubectl, ends=True, subject=_ON_WORKLOAD, options=("revision",)
+        "undo",
+        Danger.DESTRUCTIVE,
+        _ROLL,
+        _rolling,
+        _kubectl,
+        ends=True,
+        subject=_ON_WORKLOAD,
+        options=("revision", *SAVE_FIRST[:1]),
     ),
     ActionKind(
-        "set-image", Danger.DESTRUCTIVE, _ROLL, _rolling, _kubectl, ends=True, subject=_ON_WORKLOAD, options=("image",)
+        "set-image",
+        Danger.DESTRUCTIVE,
+        _ROLL,
+        _rolling,
+        _kubectl,
+        ends=True,
+        subject=_ON_WORKLOAD,
+        options=("image", *SAVE_FIRST[:1]),
     ),
     ActionKind(
         "scale",
         Danger.DESTRUCTIVE,
         (*_CHANGE, "scaler", "room", *_PODS),
-        lambda d: (_change(d, "scale"), _rollout(d)),
+        lambda d: (*save_steps.steps(d), _change(d, "scale"), _rollout(d)),
         _kubectl,
         ends=True,
         subject=_ON_WORKLOAD,
-        options=("replicas",),
+        options=("replicas", *SAVE_FIRST[:1]),
     ),
     ActionKind(
         "switch",

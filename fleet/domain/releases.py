@@ -4,6 +4,7 @@ Owns the choices that a person may give, the side and the selector that they mea
 judge: `release_guards` does.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -24,7 +25,10 @@ from fleet.domain.switching import Preview, WayBack
 SERVICE = "Service"
 TYPES: Mapping[str, type[Rolled]] = {"Deployment": Deployment, "StatefulSet": StatefulSet, "DaemonSet": DaemonSet}
 ON_SERVICE = frozenset({"switch", "way-back", "retire", "create-green"})
+SCALES = frozenset({"scale", "retire"})
 UNDECLARED = "undeclared"
+# Names as Kubernetes has them (RFC 1123): a path is made of them, and dots alone would lead to another object.
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 class Release(Struct, frozen=True, dict=True):
@@ -53,8 +57,9 @@ class Release(Struct, frozen=True, dict=True):
     @property
     def malformed(self) -> bool:
         """Whether the target is none of the kind of thing that the action is done to."""
-        kind = parts(self.target)[0]
-        return kind != SERVICE if self.kind in ON_SERVICE else kind not in TYPES
+        kind, namespace, name = parts(self.target)
+        named = bool(_NAME.fullmatch(namespace) and _NAME.fullmatch(name))
+        return not named or (kind != SERVICE if self.kind in ON_SERVICE else kind not in TYPES)
 
     @property
     def namespace(self) -> str:
@@ -69,6 +74,14 @@ class Release(Struct, frozen=True, dict=True):
         if self.of_service:
             return self.service.metadata.uid if self.service else ""
         return self.workload.uid if self.workload else ""
+
+    @property
+    def going(self) -> str:
+        """The key of what somebody has deleted and that is not gone yet; "" nothing of it."""
+        if self.service is not None and self.service.metadata.deletion_timestamp is not None:
+            return f"{SERVICE}/{self.service.key}"
+        deleted = self.workload is not None and self.workload.metadata.get("deletionTimestamp")
+        return self.workload.key if self.workload is not None and deleted else ""
 
     @property
     def of_service(self) -> bool:
@@ -241,7 +254,8 @@ def number(text: str, why: str) -> int:
 
 
 def images(workload: Workload, text: str) -> dict[str, str]:
-    """ "server=repo/llm:2, proxy=repo/proxy:3", or one image where there is one container. Raises ChangeError."""
+    """ "server=repo/llm:2, proxy=repo/proxy:3", each container once, or one image where there is one container. Raises
+    ChangeError."""
     given = [part.strip() for part in text.split(",") if part.strip()]
     if len(given) == 1 and "=" not in given[0]:
         containers = [str(c.get("name", "")) for c in (workload.template.get("spec") or {}).get("containers") or ()]
@@ -250,8 +264,11 @@ def images(workload: Workload, text: str) -> dict[str, str]:
         return {containers[0]: given[0]}
     if not given or not all("=" in part for part in given):
         raise ChangeError("image")
-    pairs = (part.partition("=") for part in given)
-    return {name.strip(): image.strip() for name, _, image in pairs}
+    pairs = [part.partition("=") for part in given]
+    found = {name.strip(): image.strip() for name, _, image in pairs}
+    if len(found) < len(given):
+        raise ChangeError("named-twice")
+    return found
 
 
 def pod_of(template: Json, namespace: str) -> FullPod:
@@ -271,7 +288,8 @@ def _probed(workload: Workload | None) -> Request:
     for container in containers:
         get = (container.get("readinessProbe") or {}).get("httpGet") or {}
         if get.get("path") and get.get("scheme", "HTTP") == "HTTP" and not get.get("host"):
-            return smoke.checked(Request(str(get["path"]), get.get("port")))
+            path = str(get["path"])  # a kubelet takes one without a slash
+            return smoke.checked(Request(path if path.startswith("/") else f"/{path}", get.get("port")))
     raise RequestError(UNDECLARED)
 
 

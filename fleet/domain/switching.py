@@ -121,30 +121,36 @@ def patch(
 
 
 class WayBack(Struct, frozen=True):
-    """What the Service selected before a switch of ours, and what since. `at`: seconds since 1970."""
+    """What the Service selected before a switch of ours, and what since. `at`: seconds since 1970. `back`: the switch was a way
+    back itself, from a side that somebody found bad: to that one leads no second way back, but a switch with its smoke test."""
 
     was: dict[str, str]
     now: dict[str, str]
     at: float
     action: str = ""
+    back: bool = False
+
+
+def noted(service: Service) -> WayBack | None:
+    """What the last switch of ours has left, whatever came since. None: there was none, or its note is not readable."""
+    try:
+        return msgspec.json.decode(service.metadata.annotations.get(WAY_BACK, ""), type=WayBack)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
 
 
 def way_back(service: Service) -> WayBack | None:
-    """The way back of the last switch. None: there was none, its note is not readable, or somebody has written another selector
-    since, which nobody may take back without looking."""
-    note = service.metadata.annotations.get(WAY_BACK)
-    if note is None:
-        return None
-    try:
-        found = msgspec.json.decode(note, type=WayBack)
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    """The way back of the last switch. None: there was none, its note is not readable, it was a way back itself, or somebody has
+    written another selector since, which nobody may take back without looking."""
+    found = noted(service)
+    if found is None or found.back:
         return None
     return found if found.now == service.spec.selector and found.was and found.was != found.now else None
 
 
-def note(was: Selector, now: Selector, at: float, action: str) -> dict[str, str]:
+def note(was: Selector, now: Selector, at: float, action: str, *, back: bool = False) -> dict[str, str]:
     """The annotation that a switch leaves."""
-    return {WAY_BACK: msgspec.json.encode(WayBack(dict(was), dict(now), at, action)).decode()}
+    return {WAY_BACK: msgspec.json.encode(WayBack(dict(was), dict(now), at, action, back)).decode()}
 
 
 # The proof

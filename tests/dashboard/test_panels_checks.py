@@ -13,7 +13,7 @@ from dashboard.panels import attention, checks, ends, lanes, losses, measures, s
 from dashboard.panels.patterns import MESSAGES
 from dashboard.roles import Role
 from fleet import act
-from fleet.act import evicting, releasing, running
+from fleet.act import copying, evicting, release_facts, releasing, running, selecting
 from fleet.act import steps as act_steps
 from fleet.domain import (
     confirmed_losses,
@@ -22,6 +22,7 @@ from fleet.domain import (
     last_saves,
     pod_guards,
     release_guards,
+    release_room,
     releases,
     revisions,
     site_guards,
@@ -111,7 +112,8 @@ SCOPES = {
     "zone-unknown",
     "pool-unknown",
 }  # of the failure domain, which names its reason by its scope
-GUARD_MODULES = (site_guards, pod_guards, release_guards)
+GUARD_MODULES = (site_guards, pod_guards, release_guards, release_room)
+COPIES = ("serves-at-once", "serves-too", "version-taken", "overlap", "shared-budget", "budget-exists", "one-node-volume")
 FOUND = [one for module in GUARD_MODULES for one in made(module)]
 UNKNOWN = {*last_saves.WHY.values(), "none", "unreadable", "shared", "clock", "untimed"}
 UNSAVED = {*UNKNOWN, "reported", "saved-first", "age"}
@@ -122,6 +124,8 @@ REASONS = sorted(
     | {("sides", f"was-{state}") for state in ("both", "neither")}
     | {("smoke", str(fault)) for fault in (*smoke.Fault, "no-port")}
     | {("room", "no-place"), ("room", "no-surge")}
+    | {("change", reason) for reason in COPIES}
+    | {("owner", reason) for reason in ("operator", "synced", "packaged")}
     | {("rolling", verdict) for verdict in ("rolling", "failed", "not-observed")}
     | {(guard, reason) for guard, reasons, _ in FOUND for reason in (SCOPES if guard == "failure-domain" else reasons)}
 )
@@ -135,7 +139,8 @@ EVIDENCE = (
     ("ready", 2), ("leaving", 1), ("requests", 7), ("grace_s", 30), ("pods", 3), ("message", "no"), ("by", "Flagger"),
     ("container", "server"), ("sides", "blue, green"), ("side", "green"), ("wants", 4), ("others", 1), ("left_s", 20.0),
     ("path", "/version"), ("status", 503), ("found", "x"), ("what", "path"), ("autoscaler", "llm"), ("placed", 1),
-    ("surge", 1), ("unavailable", 0), ("largest", 3),
+    ("surge", 1), ("unavailable", 0), ("largest", 3), ("services", "chat/llm"), ("service", "chat/llm"), ("claims", "data"),
+    ("asked", 64),
 )  # fmt: skip
 
 
@@ -205,7 +210,7 @@ def test_every_refusal_end_and_entry_has_a_sentence():
     needed = {f"act.no.{why}" for why in constants(act, "Refused") | {"ended", "confirmed-already"}}
     needed |= {
         f"act.end.failed.{why}"
-        for module in (running, act_steps, evicting, releasing)
+        for module in (running, act_steps, evicting, releasing, selecting, copying, release_facts)
         for why in constants(module, "Failed")
     }
     needed |= {f"act.end.succeeded.{kind}" for kind in ACTIONS}

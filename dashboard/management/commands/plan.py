@@ -36,7 +36,12 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         wanted = {name: options[name] for name in ("kind", "target", "reason", "cluster")}
-        chosen = dict(_option(text) for text in options["option"])
+        chosen: dict[str, str] = {}
+        for text in options["option"]:
+            name, value = _option(text)
+            if name in chosen:
+                raise CommandError(f"--option {name} is there twice", returncode=NO_ANSWER)
+            chosen[name] = value
         if options["save"]:
             chosen["save"] = "first"
         if chosen:
@@ -65,7 +70,7 @@ def lines(plan: dict[str, Any]) -> list[str]:
         requests, scratch = _n(loss["requests"]), _n(loss["scratch_bytes"])
         told.append(f"Loss: work {_s(loss['work_s'])}, requests {requests}, emptyDir {scratch} bytes")
     for pod in loss["pods"]:
-        goes = f"to {pod['comes_back_on'] or 'no known place'}" if pod["evicted"] else f"stays: {pod['stays_because']}"
+        goes = _goes(plan["kind"], pod)
         work = f"work {_s(pod['work_s'])}{', as it reports' if pod['reported'] else ''}"
         told.append(f"  {pod['namespace']}/{pod['name']}  {pod['gpus']} GPUs  {work}, steps {_n(pod['steps'])}  {goes}")
     told += [f"Saves first: {save['workload']} ({save['hook']} at {save['pod']})" for save in plan["saves"]]
@@ -74,6 +79,13 @@ def lines(plan: dict[str, Any]) -> list[str]:
     told += [f"  {passed} passed", "Steps: " + " → ".join(step["kind"] for step in plan["steps"])]
     told += ["The same with kubectl:", *(f"  {line}" for line in plan["kubectl"])]
     return [*told, "To do it:", f"  {_confirmation(plan)}"]
+
+
+def _goes(kind: str, pod: dict[str, Any]) -> str:
+    """What its own controller ends comes back where that finds room, if it wants as many."""
+    if not pod["evicted"]:
+        return f"stays: {pod['stays_because']}"
+    return f"to {pod['comes_back_on'] or 'no known place'}" if ACTIONS[kind].empties else "ends"
 
 
 def _confirmation(plan: dict[str, Any]) -> str:
