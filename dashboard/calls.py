@@ -9,6 +9,8 @@ import os
 import ssl
 import urllib.error
 import urllib.request
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +21,10 @@ from dashboard import running
 WITHIN_S = 60.0
 NO_ANSWER = 2  # the exit status where nothing was done; 1 is an answer that nobody hopes for
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+class AwayError(CommandError):
+    """Vigie does not answer, or not now: what was asked for before goes on."""
 
 
 class Vigie:
@@ -60,9 +66,10 @@ class Vigie:
             with urllib.request.urlopen(request, timeout=WITHIN_S, context=context) as answer:  # noqa: S310
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise CommandError(_told(error), returncode=NO_ANSWER) from None
-        except (OSError, ValueError) as error:
-            raise CommandError(f"no answer from {self._url}: {error}", returncode=NO_ANSWER) from None
+            kind = AwayError if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR else CommandError
+            raise kind(_told(error), returncode=NO_ANSWER) from None
+        except (OSError, ValueError, HTTPException) as error:
+            raise AwayError(f"no answer from {self._url}: {error}", returncode=NO_ANSWER) from None
 
 
 def _here() -> str:

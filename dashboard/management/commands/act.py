@@ -7,10 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.calls import NO_ANSWER, Vigie
+from dashboard.calls import NO_ANSWER, AwayError, Vigie
 
 ENDED = {"succeeded", "failed", "stopped", "refused", "expired"}
 LOOK_S = 1.0
+PATIENCE_S = 120.0  # a restart of Vigie takes seconds
 
 
 class Command(BaseCommand):
@@ -75,10 +76,24 @@ class Command(BaseCommand):
                     self.stderr.write(line)
                     last = line
                 time.sleep(LOOK_S)
-                found = vigie.get(f"actions/{number}")
+                found = self._seen(vigie, number)
         except KeyboardInterrupt:
             self.stderr.write(f"{found['name']} goes on; manage.py act stop {number} stops it.")
         return found
+
+    def _seen(self, vigie: Vigie, number: int) -> Any:
+        """How it goes, also through a restart of Vigie. Raises AwayError when that takes longer than any restart."""
+        until, said = time.monotonic() + PATIENCE_S, False
+        while True:
+            try:
+                return vigie.get(f"actions/{number}")
+            except AwayError as error:
+                if time.monotonic() > until:
+                    raise
+                if not said:
+                    self.stderr.write(f"{error}; the action does not depend on that, trying again …")
+                    said = True
+                time.sleep(LOOK_S)
 
 
 def _number(text: str) -> int:
