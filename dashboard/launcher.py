@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 QUEUES = ("watch", "readings", "actions", "checkpoints")
 READY_WITHIN_S = 60.0
 HINT_AFTER_S = 8.0
+LEAST_FREE_BYTES = 16_000_000  # a database, logs, and what the rehearsal's trainers save; without it no child can say what is wrong
 REHEARSAL_ACCOUNTS = ("viewer", "operator", "approver")
 # What the rehearsal's site lets Vigie read and signal; one of its teams keeps its claim to itself.
 REHEARSAL_POLICIES = """\
@@ -133,6 +134,11 @@ def start_logs(start: Start) -> Path:
         (start.home / "lock").touch()
     except OSError as error:
         raise StartError(f"cannot write to {start.home}: {error.strerror}") from error
+    free_bytes = shutil.disk_usage(logs).free
+    if free_bytes < LEAST_FREE_BYTES:
+        raise StartError(
+            f"the disk of {shown(start.home)} has {free_bytes / 1e6:.1f} MB left; make room, or name another with VIGIE_STATE=…"
+        )
     return logs
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from dashboard import launcher
 from dashboard.launcher import QUEUES
+from dashboard.supervisor import StartError
 from fleet.adapters.checkpoints_files import FileStore
 from fleet.domain.policies import policy
 from fleet.saves import Survey
@@ -115,6 +117,13 @@ def test_ctrl_c_stops_everything_and_a_second_start_is_quick(tmp_path):
     assert not (tmp_path / "rehearsal" / "running.json").exists()
     # The promise of 6 s is measured by `make bench`; here other tests may keep both cores busy.
     assert ready_s < 40, f"second start took {ready_s:.1f} s"
+
+
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher, "LEAST_FREE_BYTES", 10**18)
+    monkeypatch.setattr(launcher.running, "STATE", tmp_path)
+    with pytest.raises(StartError, match=r"has [\d.]+ MB left; make room"):
+        launcher.start_logs(launcher.parse([]))
 
 
 def test_a_taken_port_is_one_line(tmp_path):
