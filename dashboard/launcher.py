@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 QUEUES = ("watch", "readings", "actions", "checkpoints")
 READY_WITHIN_S = 60.0
 HINT_AFTER_S = 8.0
-LEAST_FREE_BYTES = 16_000_000  # a database, logs, and what the rehearsal's trainers save; without it no child can say what is wrong
+LEAST_FREE_BYTES = 16_000_000  # without it no child can even write down what is wrong
 REHEARSAL_ACCOUNTS = ("viewer", "operator", "approver")
 # What the rehearsal's site lets Vigie read and signal; one of its teams keeps its claim to itself.
 REHEARSAL_POLICIES = """\
