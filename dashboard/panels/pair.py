@@ -33,7 +33,7 @@ class Fact:
 @dataclass(frozen=True, slots=True)
 class Do:
     """One button, and what stands against it. `off`: nothing that this person could lift would turn it on; `why`: that it is not
-    for this person or this cluster at all."""
+    for this person or this cluster at all; `first`: the one thing to do here."""
 
     kind: str
     key: str
@@ -41,6 +41,7 @@ class Do:
     means: Text
     query: str
     off: bool
+    first: bool
     why: Text
     against: list[Finding]
 
@@ -101,13 +102,19 @@ def dos(
     """`off`: why a kind is not for this person or this cluster, "" for nothing that is known. `side`: its buttons alone."""
     wanted = set(kinds)
     return [
-        _do(one, role, off[one.kind])
+        _do(one, role, off[one.kind], first=_first(opened, one))
         for one in opened.prospects
         if one.kind in wanted and (side is None or (one.release.to is not None and one.release.to.name == side))
     ]
 
 
-def _do(one: Prospect, role: Role | None, why: Text) -> Do:
+def _first(opened: Opened, one: Prospect) -> bool:
+    """The way back, else the one switch that there is: no page has two first buttons."""
+    kinds = [each.kind for each in opened.prospects]
+    return one.kind == ("way-back" if "way-back" in kinds else "switch") and kinds.count(one.kind) == 1
+
+
+def _do(one: Prospect, role: Role | None, why: Text, *, first: bool) -> Do:
     to = one.release.to.name if one.release.to else ""
     key = f"pair.do.{one.kind}" if to or one.kind != "way-back" else "pair.do.way-back.any"
     shut = bool(one.blocks) and not checks.all_liftable(one.checks, role)
@@ -118,6 +125,7 @@ def _do(one: Prospect, role: Role | None, why: Text) -> Do:
         means=say(f"pair.means.{one.kind}", side=to) if one.kind in {"retire", "create-green"} else "",
         query=urlencode({"side": one.side}) if one.side else "",
         off=bool(why) or shut,
+        first=first,
         why=why,
         against=[checks.finding(check) for check in one.checks],
     )

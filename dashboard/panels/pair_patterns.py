@@ -84,7 +84,7 @@ PAIRS: Patterns = {
     "pair.price.more": _("+ {gpus}"),
     "pair.price.none": _("No GPU"),
     "pair.price.instead": _("{all} instead of {one}"),
-    "pair.price.spare": _("held by what serves nobody"),
+    "pair.price.spare": _("held for nobody"),
     "pair.free": _("Free now"),
     "pair.waiting": ngettext("{n} pod waits for {kind}", "{n} pods wait for {kind}"),
     "pair.copy": _("Room for one more copy"),
