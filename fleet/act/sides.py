@@ -6,9 +6,11 @@ are read of the namespaces with pairs alone, and of one pair its namespace alone
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fleet.act.collect import under_way
 from fleet.act.sites import Site
@@ -27,6 +29,7 @@ from fleet.ports import PortError
 KEPT_S = 5.0
 ONE_KEPT_S = 1.0  # whoever looks at one pair may wait for its switch
 NAMES_KEPT_S = 30.0  # which workload is a side of which Service
+AT_ONCE = 4
 NOBODY = Actor("", "", "web")  # what is asked here depends on no role
 
 
@@ -123,21 +126,30 @@ def _names(site: Site, namespace: str) -> Mapping[str, str]:
 
 def _opened(site: Site, target: str, now: float) -> Opened:
     changer, (_, namespace, name) = site.changer, parts(target)
-    service = changer.read_service(namespace, name)
-    if service is None:
-        return Opened(now, Release("switch", target, {}, now))
-    controllers = changer.read_controllers(namespace=namespace)
-    found = dict(_by_workload(changer.read_pods(namespace=namespace), controllers))
-    strays = tuple(found.pop("", ()))
-    pods = {key: tuple(mine) for key, mine in found.items()}
-    pair = blue_green.pair(service, controllers, pods, site.policy.blue_green.labels)
-    known = Release("switch", target, {}, now, service=service, pair=pair, pods=pods, strays=strays)
-    if pair is None:
-        return Opened(now, known)
-    read = {side.key: changer.read_workload(*parts(side.key)) for side in pair.sides}
-    workloads = {key: one for key, one in read.items() if one is not None}
-    served = switching.served(changer.read_slices(namespace, name))
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sides") as pool:
+        asked = pool.submit(changer.read_controllers, namespace=namespace)
+        found = pool.submit(changer.read_pods, namespace=namespace)
+        slices = pool.submit(changer.read_slices, namespace, name)
+        service = changer.read_service(namespace, name)
+        if service is None:
+            return Opened(now, Release("switch", target, {}, now))
+        known = _known(site, Release("switch", target, {}, now, service=service), found.result(), asked.result())
+        if known.pair is None:
+            return Opened(now, known)
+        read = [pool.submit(changer.read_workload, *parts(side.key)) for side in known.pair.sides]
+        workloads = {one.key: one for one in (future.result() for future in read) if one is not None}
+        served = switching.served(slices.result())
     return Opened(now, known, workloads, served, prospects(_facts(site, known, now), known, workloads))
+
+
+def _known(site: Site, known: Release, found: Iterable[FullPod], controllers: Iterable[Object]) -> Release:
+    """With the pods by workload and the pair."""
+    by_key = dict(_by_workload(found, controllers))
+    strays = tuple(by_key.pop("", ()))
+    pods = {key: tuple(mine) for key, mine in by_key.items()}
+    service, labels = known.service, site.policy.blue_green.labels
+    pair = blue_green.pair(service, controllers, pods, labels) if service else None
+    return replace(known, pair=pair, pods=pods, strays=strays)
 
 
 def _facts(site: Site, known: Release, now: float) -> Facts:
