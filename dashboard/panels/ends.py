@@ -151,7 +151,7 @@ def promises(action: Any, plan: Plan, rows: Sequence[Any], steps: Iterable[Any] 
 
 
 def _work(plan: Plan, rows: Iterable[Any], steps: Iterable[Any]) -> Measure:
-    """Each job once: what it did from the state that it goes on from until its pod was gone, by the last look before its eviction,
+    """Each job once: what it did from the state that it goes on from until its pod was gone, by the look right before it,
     else by what it has saved first, else as it was shown."""
     told = {name: one for step in steps for name, one in (step.evidence.get("workloads") or {}).items()}
     state_at = {
