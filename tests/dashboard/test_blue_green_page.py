@@ -6,7 +6,7 @@ import pytest
 from django.utils import translation
 from msgspec.structs import replace
 
-from dashboard import targets
+from dashboard import blue_green, targets
 from dashboard.panels import pair as panel
 from dashboard.panels import pair_tests, words
 from fleet import wiring
@@ -215,6 +215,9 @@ def test_a_cluster_that_does_not_answer(as_person, writer):
         assert "The cluster does not answer" in shown
         assert "reads Services, workloads and pods" in shown
         assert "No Service has two sides" not in shown
+    assert blue_green.service_of(writer.cluster, "Deployment/chat/llm") == "", (
+        "and the page of a rollout comes without the link"
+    )
 
 
 def recorded(state: StepState, **evidence: object) -> Action:
@@ -265,7 +268,7 @@ def test_every_fault_of_a_smoke_test_can_be_told():
 def test_a_service_leads_to_its_page_and_a_side_to_its_pair(look, site):
     shown = targets.shown("rehearsal", "switch", "Service/serving/search")
     assert (shown["target_url"], shown["parent_url"]) == (HERE, LIST)
-    assert wiring.sides().service_of("rehearsal", "Deployment/serving/search-green") == "search"
+    wait_for(lambda: blue_green.service_of("rehearsal", "Deployment/serving/search-green") == "search", 20)
     assert wiring.sides().service_of("rehearsal", "Deployment/inference/llm-chat") == ""
     assert "Blue/green" in text(look(SWITCH))
 
