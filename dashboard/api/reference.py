@@ -44,11 +44,12 @@ class Operation:
 
 @dataclass(frozen=True)
 class Shape:
-    """An object that answers are made of."""
+    """What answers are made of: an object with members, or a value of its own type."""
 
     name: str
     text: str
     fields: tuple[Field, ...]
+    type: str = ""  # of what has no members
 
 
 def page(request: HttpRequest, document: Json) -> HttpResponse:
@@ -75,8 +76,7 @@ def operations(document: Json) -> Iterator[Operation]:
 def shapes(document: Json) -> Iterator[Shape]:
     for name, found in sorted(document["components"]["schemas"].items()):
         fields = tuple(_field(key, schema) for key, schema in found.get("properties", {}).items())
-        if fields:
-            yield Shape(name, _text(found), fields)
+        yield Shape(name, _text(found), fields, "" if fields else kind(found))
 
 
 def _text(found: Json) -> str:

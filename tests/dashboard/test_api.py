@@ -1,6 +1,7 @@
 """What programs get: answers, problems, ETags and their description."""
 
 import json
+import re
 import time
 
 import msgspec
@@ -295,6 +296,14 @@ def test_the_description_names_every_operation_and_its_answers(client, writer):
         name = responses["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
         assert schemas[name]["properties"]["at"]["type"] == "number"
     assert {"Session", "Token"} == set(described["components"]["securitySchemes"])
+
+
+def test_every_link_within_the_reference_page_leads_somewhere(client, writer):
+    page = client.get("/api/v1/docs").content.decode()
+    links, ids = (set(re.findall(found, page)) for found in (r'href="#([^"]+)"', r' id="([^"]+)"'))
+    assert links <= ids
+    assert {"Severity", "NodeRow"} <= links
+    assert "one of “error”, “info”, “warning”" in page
 
 
 def test_every_reference_in_the_description_leads_somewhere(client, writer):
