@@ -134,7 +134,8 @@ def _last(opened: Opened, of: Any) -> dict[str, Any]:
     if way is None:
         return {"last": "", "last_action": None, "since": None}
     number = way.action.rpartition("-")[2]
-    found = of.filter(pk=int(number), target=opened.known.target).first() if number.isdecimal() else None
+    mine = of.filter(target=opened.known.target, kind__in=("switch", "way-back"))
+    found = mine.filter(pk=int(number)).first() if number.isdecimal() else None
     at = Clock(float(int(way.at)))
     if found is None:
         return {"last": say("pair.last.unknown", time=at), "last_action": None, "since": way.at}

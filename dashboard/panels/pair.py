@@ -33,7 +33,7 @@ class Fact:
 @dataclass(frozen=True, slots=True)
 class Do:
     """One button, and what stands against it. `off`: nothing that this person could lift would turn it on; `why`: that it is not
-    for this person or this cluster at all; `first`: the one thing to do here."""
+    for this person or this cluster at all; `first`: the one thing to do here; `scale`: a side that has to be scaled up before."""
 
     kind: str
     key: str
@@ -44,6 +44,17 @@ class Do:
     first: bool
     why: Text
     against: list[Finding]
+    scale: "Scale | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A way out: the workload `kind`/`name` with so many replicas."""
+
+    kind: str
+    name: str
+    title: Text
+    replicas: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +139,20 @@ def _do(one: Prospect, role: Role | None, why: Text, *, first: bool) -> Do:
         first=first,
         why=why,
         against=[checks.finding(check) for check in one.checks],
+        scale=_scale(one) if not why else None,
     )
+
+
+def _scale(one: Prospect) -> Scale | None:
+    """To what the other side has, where a side has fewer replicas and that is what stands in the way."""
+    pair, to = one.release.pair, one.release.to
+    if pair is None or to is None or not any(check.remedy == "scale-first" for check in one.blocks):
+        return None
+    wanted = max((side.replicas for side in pair.sides), default=0)
+    if to.replicas >= wanted:
+        return None
+    title = say("act.more", do=say("pair.do.scale", side=to.name, n=wanted))
+    return Scale(to.key.partition("/")[0], to.name, title, wanted)
 
 
 def owned(pair: Pair) -> Finding | None:

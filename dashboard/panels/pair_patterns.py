@@ -36,7 +36,6 @@ PAIRS: Patterns = {
     "pair.points.one": _("sends requests to {side}"),
     "pair.points.both": _("sends requests to both sides"),
     "pair.points.neither": _("sends requests to no side"),
-    "pair.since": _("for {age}"),
     "pair.others": ngettext(
         "{n} endpoint belongs to neither side.",
         "{n} endpoints belong to neither side.",
@@ -47,13 +46,13 @@ PAIRS: Patterns = {
     "pair.back.past": _("{side} may be retired since {time}"),
     "pair.back.in-all": _("{kept_s} in all"),
     "pair.back.left": _("{min}:{s}"),
-    "pair.back.waits": _("open"),
     "pair.back.writes": _("Going back writes exactly the selector from before the switch:"),
     "pair.do.switch": _("Switch to {side}"),
     "pair.do.way-back": _("Switch back to {side}"),
     "pair.do.way-back.any": _("Switch back"),
     "pair.do.retire": _("Retire {side}"),
     "pair.do.create-green": _("Make another side"),
+    "pair.do.scale": _("Scale {side} to {n}"),
     "pair.means.retire": _("It is scaled to 0 and gives its GPUs back. Going back then needs a cold start."),
     "pair.means.create-green": _("A copy of {side} with its own version, image and budget; nobody sends it requests."),
     "act.will.reach": _("Ready pods that serve now: {before}; afterwards: {after}."),
@@ -89,8 +88,6 @@ PAIRS: Patterns = {
     "pair.waiting": ngettext("{n} pod waits for {kind}", "{n} pods wait for {kind}"),
     "pair.copy": _("Room for one more copy"),
     "pair.copy.places": ngettext("{placed} of {n} pod", "{placed} of {n} pods"),
-    "pair.lifted.approver": _("An approver may lift this."),
-    "pair.lifted.operator": _("An operator may lift this."),
     "help.pair.pair": _(
         "A Service whose selector has a label that tells two workloads apart (color, colour, track, slot, version …), or "
         "whose annotation vigie.dev/blue-green names them."

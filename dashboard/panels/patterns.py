@@ -14,6 +14,7 @@ from dashboard.panels.gpu_concern_patterns import OF_GPUS
 from dashboard.panels.gpu_patterns import GPU
 from dashboard.panels.guard_patterns import GUARDS
 from dashboard.panels.node_patterns import NODE
+from dashboard.panels.pair_patterns import PAIRS
 from dashboard.panels.past_patterns import AVAILABILITY, PAST
 from dashboard.panels.plurals import Patterns, ngettext
 from dashboard.panels.readiness_patterns import READINESS
@@ -380,4 +381,5 @@ MESSAGES: Patterns = {
     **GUARDS,
     **ACTION_PATTERNS,
     **RELEASES,
+    **PAIRS,
 }

@@ -5,7 +5,6 @@ Owns wording only. Keys as in `action_patterns` and `guard_patterns`. {node} is 
 
 from django.utils.translation import gettext_noop as _
 
-from dashboard.panels.pair_patterns import PAIRS
 from dashboard.panels.plurals import Patterns, ngettext
 
 KINDS: Patterns = {
@@ -312,4 +311,4 @@ REMEDIES: Patterns = {
     "remedy.surge-none": _("Set maxSurge 0 and maxUnavailable 1: then it finishes."),
 }
 
-RELEASES: Patterns = {**KINDS, **OPTIONS, **STEPS, **ENDS, **CHECKS, **REMEDIES, **PAIRS}
+RELEASES: Patterns = {**KINDS, **OPTIONS, **STEPS, **ENDS, **CHECKS, **REMEDIES}

@@ -158,6 +158,8 @@ def test_a_side_that_is_not_ready_is_refused_with_a_way_out(look, site):
         assert "Scale that side up and wait until all of it is Ready." in said
         assert 'aria-disabled="true"' in button(shown, "switch")
         assert "do/retire/" not in html(shown)
+        assert "/releases/Deployment/serving/search-green/do/scale/?replicas=2" in html(shown)
+        assert "do/scale/" not in html(look(person="viewer"))
     finally:
         scaled(site, 2)
 
