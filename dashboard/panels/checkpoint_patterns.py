@@ -90,9 +90,10 @@ CHECKPOINT_CONCERNS: Patterns = {
 HELP_CHECKPOINTS: Patterns = {
     "help.ckpt.uri": _("Where it saves"),
     "help.means.ckpt.uri": _(
-        "a path in the container, s3://bucket/prefix or pvc://namespace/claim/path; else the command "
-        "line tells (--output_dir, --save …), the environment (CKPT_DIR, OUTPUT_DIR …), or a note on its "
-        "page here"
+        "a path in the container, s3://bucket/prefix or pvc://namespace/claim/path; else the command line "
+        "tells (--output_dir, --save …), the environment (CKPT_DIR, OUTPUT_DIR …), or a note on its page "
+        "here. The container is the one with GPUs; without GPUs kubectl.kubernetes.io/default-container "
+        "names it. Several pods that save each for itself need a directory each"
     ),
     "help.ckpt.interval": _("How often it means to save"),
     "help.means.ckpt.interval": _(
@@ -102,8 +103,10 @@ HELP_CHECKPOINTS: Patterns = {
     "help.means.ckpt.format": _("for people: Vigie recognises formats by their files"),
     "help.ckpt.hook": _("How it is asked to save"),
     "help.means.ckpt.hook": _(
-        "http:8080/save is a POST to the pod; signal:USR1:container (USR2, TERM, HUP) needs a policy "
-        "that names the namespace"
+        "http:8080/save is a POST to the pod; signal:USR1:container (USR2, TERM, HUP) needs a policy that "
+        "names the namespace. Answer 2xx when a new save begins: one that went on already does not count, "
+        "since it holds an older state. Answer 409 when none but that one will be made: its end counts then, "
+        "and the loss from its beginning. Any other refusal ends the action, and no pod goes"
     ),
     "help.ckpt.read": _("What Vigie reads"),
     "help.means.ckpt.read": _(
@@ -119,10 +122,17 @@ HELP_CHECKPOINTS: Patterns = {
     "help.means.ckpt.report": _(
         "for what Vigie may not read: committed_at, step, size_bytes, duration_s, uri, with a token of "
         "manage.py token USER --scope report, bound to one workload. It is shown as reported, and counts "
-        "less than any store"
+        "less than any store. Its loss is unknown where committed_at is ahead of Vigie’s clock, and without "
+        "duration_s until a save of it was seen"
     ),
     "help.ckpt.complete": _("complete"),
     "help.means.ckpt.complete": _("all its files are there and agree with each other, and what marks its end exists"),
+    "help.ckpt.copied": _("copied or touched"),
+    "help.means.ckpt.copied": _(
+        "The newest is the highest complete step, its age the time of its files or of their upload. All "
+        "files touched, or a copy under a higher step, look like a new save, and nothing in them tells: copy "
+        "with the times (cp -p, rsync -t), and to a place where nobody resumes from"
+    ),
     "help.ckpt.stale": _("overdue"),
     "help.means.ckpt.stale": _(
         "older than an interval, a save and some slack: a tenth of the interval, at least a minute"

@@ -12,7 +12,7 @@ from fleet.domain.training import FORMAT, HOOK, INTERVAL, URI
 
 DECLARED = {"uri": URI, "interval": INTERVAL, "format": FORMAT, "hook": HOOK}
 READ = {"read": "", "store": "[[store]]", "report": "POST /api/v1/checkpoints"}
-JUDGED = {"complete": "ok", "stale": "warn", "critical": "bad", "lost": ""}
+JUDGED = {"complete": "ok", "copied": "", "stale": "warn", "critical": "bad", "lost": ""}
 
 
 def entries() -> list[Entry]:

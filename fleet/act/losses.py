@@ -67,6 +67,7 @@ def _saved_first(work: Work, plan: Plan) -> dict[str, Confirmed]:
         one = told.get(save.workload) or {}
         if one.get("state") == State.SAVED:
             reported = one.get("saved_read") is False
-            agreed = confirmed_losses.saved_first(one["saved_at"], one["uri"], one["asked_at"], reported=reported)
+            since_at = None if one.get("folded") else one["asked_at"]  # a save that went on holds an older state
+            agreed = confirmed_losses.saved_first(one["saved_at"], one["uri"], since_at, reported=reported)
             found |= dict.fromkeys(save.pods, agreed)
     return found

@@ -176,7 +176,7 @@ def _unanswered(work: Work, one: Save, error: PortError) -> Failed | None:
         return None
     if not _said_no(error):
         if error.status == CONFLICT:
-            _write(work, one.workload, going_on=None)  # that is the one that it will have made
+            _write(work, one.workload, going_on=None, folded=True)  # that is the one that it will have made
         return None
     _write(work, one.workload, entry="refused-to-save", state=State.REFUSED, message=str(error)[:300])
     return _in_vain(work, (one,))

@@ -56,9 +56,9 @@ def confirmed(plan: Plan, pod: PodLoss, lifted: frozenset[str]) -> Confirmed | N
     return Confirmed(shown_s + CHECKPOINT_S, pod.saved_at, _directory(pod.saved_uri), pod.reported)
 
 
-def saved_first(at: float, uri: str, asked_at: float, *, reported: bool) -> Confirmed:
-    """Of one that has saved since it was asked to, at `asked_at`, by our clock."""
-    return Confirmed(CHECKPOINT_S, at, _directory(uri), reported, asked_at)
+def saved_first(at: float, uri: str, since_at: float | None, *, reported: bool) -> Confirmed:
+    """Of one that has saved when it was asked to. `since_at`: its save has begun since, by our clock; None: or before."""
+    return Confirmed(CHECKPOINT_S, at, _directory(uri), reported, since_at)
 
 
 def excess(agreed: Confirmed, seen: Freshness) -> Excess | None:

@@ -490,3 +490,16 @@ def test_who_has_saved_first_goes_whatever_the_clock_of_the_store_says(site):
     site.changer.ahead_s = 9_000.0
     action, lane = held_up(site, save_first=True)
     assert standing(site, action, lane) == "replaced"
+
+
+def test_a_save_that_went_on_already_has_no_age_where_the_store_s_clock_is_wrong(site):
+    """It answers 409: what it will have saved is the state from before it was asked."""
+    heard = site.changer.post_to_pod
+
+    def folded(*arguments):
+        heard(*arguments)
+        raise PortError("it saves already", retryable=False, status=409, reason=OWN)
+
+    site.changer.post_to_pod, site.changer.ahead_s = folded, 9_000.0
+    action, lane = held_up(site, save_first=True)
+    assert standing(site, action, lane) == "loss-unknown"
