@@ -377,6 +377,13 @@ def test_pages_beside_the_clusters_are_well_formed_too(as_person, shown, path, l
     assert not re.search(r"\{\{|\{%|\{\w+\}", re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL))
 
 
+def test_every_section_of_help_is_in_its_contents(as_person, shown):
+    html = as_person("viewer").get("/help/").content.decode()
+    listed = re.findall(r'<li><a href="#(on-[^"]+)">[^<]+<', html)
+    assert listed == re.findall(r'<section class="card" id="(on-[^"]+)"', html)
+    assert len(listed) > 10
+
+
 def test_the_wall_has_no_controls_and_names_nobody(as_person, shown):
     html = as_person("viewer").get(f"/wall/?cluster={shown.cluster}").content.decode()
     assert "l.moreau" in as_person("viewer").get(f"/c/{shown.cluster}/").content.decode()
