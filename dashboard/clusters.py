@@ -34,6 +34,12 @@ def chosen(name: str, known: Sequence[str]) -> str:
     return name or known[0]
 
 
+def unwatched(name: str) -> str:
+    """A sentence where other clusters are watched, none of this name: a role or a token on it is of no use yet. Else ""."""
+    known = names()
+    return f"Note: no cluster {name} is watched here, only {', '.join(known)}." if known and name not in known else ""
+
+
 def published(name: str) -> Published | None:
     """What is known of a cluster; None before its first snapshot."""
     return live.picture().read(name)

@@ -125,7 +125,20 @@ def test_the_command_lists_and_revokes(people, writer):
 def test_the_command_makes_a_token_for_one_cluster(people, clusters):
     command("viewer", "--cluster", clusters[1])
     assert ApiToken.objects.get().cluster == clusters[1]
-    assert command("--list")[0].rstrip().endswith(f"\t{clusters[1]}")
+    assert command("--list")[0].rstrip().endswith(f"\treading\t{clusters[1]}")
+
+
+def test_the_command_notes_a_cluster_that_nobody_watches(people, clusters):
+    assert f"no cluster lost is watched here, only {clusters[0]}, " in command("viewer", "--cluster", "lost")[1]
+    assert "Note" not in command("viewer", "--cluster", clusters[0])[1]
+
+
+def test_a_person_sees_what_each_token_may_do(people, as_person, clusters):
+    command("operator", "--scope", "act", "--cluster", clusters[1])
+    command("operator", "--name", "graphs")
+    page = as_person("operator").get("/account/").content.decode()
+    assert f"for reading and acting · {clusters[1]} · until" in page
+    assert "<b>graphs</b><small>for reading · until" in page
 
 
 @pytest.mark.parametrize(
@@ -135,6 +148,7 @@ def test_the_command_makes_a_token_for_one_cluster(people, clusters):
         (["never-was"], "no account never-was"),
         (["nobody"], "no role"),
         (["viewer", "--days", "0"], "--days"),
+        (["viewer", "--scope", "act"], "could change nothing"),
         (["--revoke", "99999"], "no token 99999"),
     ],
 )

@@ -7,8 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from dashboard import access, accounts, tokens
+from dashboard import access, accounts, clusters, tokens
 from dashboard.models import ApiToken, Scope
+from dashboard.roles import Role
 
 LONGEST_DAYS = 3650
 SCOPES = {
@@ -65,6 +66,12 @@ class Command(BaseCommand):
                 f"the account {name} is disabled or has no role{where}, so a token of it could do nothing"
             )
         scope, workload = bound
+        if scope is Scope.ACT and role is Role.VIEWER:
+            raise CommandError(
+                f"the account {name} is a viewer, so a token of it could change nothing; leave out --scope act"
+            )
+        if cluster and (note := clusters.unwatched(cluster)):
+            self.stderr.write(note)
         text, token = tokens.issue(user, purpose, days, cluster=cluster, scope=scope, workload=workload)
         self.stderr.write(
             f"Token {token.pk} of {name} ({role}), good for {SCOPES[scope]} until {token.expires_at:%Y-%m-%d}:"
@@ -82,7 +89,8 @@ class Command(BaseCommand):
             used = f"last used {token.last_used_at:%Y-%m-%d}" if token.last_used_at else "never used"
             where = " ".join(filter(None, (token.cluster or "every cluster", token.workload)))
             self.stdout.write(
-                f"{token.pk}\t{token.user.get_username()}\t{token.name}\t{_state(token)}\t{used}\t{where}"
+                f"{token.pk}\t{token.user.get_username()}\t{token.name}\t{_state(token)}\t{used}"
+                f"\t{SCOPES[Scope(token.scope)]}\t{where}"
             )
 
 

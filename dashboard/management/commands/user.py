@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import access, accounts, running
+from dashboard import access, accounts, clusters, running
 from dashboard.roles import REHEARSAL_GROUP, Role
 
 NO_ROLE = "none"
@@ -41,6 +41,8 @@ class Command(BaseCommand):
             what.add_parser(word, help=text).add_argument("name")
 
     def handle(self, *_args: Any, what: str, **options: Any) -> None:
+        if options.get("cluster") and (note := clusters.unwatched(options["cluster"])):
+            self.stderr.write(note)
         try:
             getattr(self, f"_{what}")(options)
         except accounts.AccountError as error:
