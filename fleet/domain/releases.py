@@ -293,6 +293,11 @@ def _probed(workload: Workload | None) -> Request:
     raise RequestError(UNDECLARED)
 
 
+def declared(pod: FullPod) -> frozenset[int]:
+    """The ports that its containers say they have."""
+    return frozenset(port.container_port for container in pod.spec.containers for port in container.ports)
+
+
 def ports(pod: FullPod) -> tuple[dict[str, int], int | None]:
     """Ports by name, and the first that is declared."""
     found = [port for container in pod.spec.containers for port in container.ports]

@@ -32,7 +32,12 @@ LONGEST_SHOWN = 300  # characters of a value in a difference
 SECRET = re.compile(r"token|secret|passw|credential|api[-_]?key|private", re.IGNORECASE)
 HIDDEN = "•••"
 
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
+# github.com/distribution/reference, regexp.go: of another image every kubelet says InvalidImageName.
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_HOST = rf"(?=[^/]*[.:]|localhost/)(?:{_LABEL}(?:\.{_LABEL})*|\[[A-Fa-f0-9:]+\])(?::[0-9]+)?/"
+_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+_TAG, _DIGEST = r":[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", r"@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_IMAGE = re.compile(rf"(?:{_HOST})?{_PART}(?:/{_PART})*(?:{_TAG})?(?:{_DIGEST})?")
 
 
 class ChangeError(ValueError):

@@ -5,7 +5,7 @@ Owns one function per guard, from a draft to what it found. A guard that finds n
 
 from collections.abc import Iterator
 
-from fleet.domain import machines
+from fleet.domain import blue_green, machines
 from fleet.domain.capacity import ready_status, resources, usable
 from fleet.domain.facts import EMPTYING, place
 from fleet.domain.losses import Draft
@@ -78,7 +78,7 @@ def near(draft: Draft, other: str) -> bool:
     labels = (found.workload.template.get("metadata") or {}).get("labels") or {}
     told = facts.policy.blue_green.labels
     rest = {label: value for label, value in service.spec.selector.items() if label not in told}
-    return bool(rest) and rest.items() <= labels.items()
+    return (bool(rest) and rest.items() <= labels.items()) or found.name in blue_green.declared(service)
 
 
 def control_plane(draft: Draft) -> Iterator[Check]:

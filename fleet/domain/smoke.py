@@ -139,7 +139,7 @@ def judge(pod: str, asked: Request, answer: Answer) -> Verdict:
 def _fault(asked: Request, answer: Answer) -> tuple[str, str]:
     status = answer.status
     if status is None:
-        return Fault.SILENT, answer.trouble
+        return Fault.TOO_LONG if answer.trouble == Fault.TOO_LONG else Fault.SILENT, answer.trouble
     if not (200 <= status < 300 if asked.status is None else status == asked.status):
         return Fault.STATUS, str(status)
     if answer.latency_s > asked.within_s:
@@ -186,7 +186,7 @@ def _at(body: Any, steps: Sequence[str | int]) -> Any:
     for step in steps:
         if isinstance(body, dict):
             body = body.get(str(step))
-        elif isinstance(body, list) and str(step).isdigit() and int(step) < len(body):
+        elif isinstance(body, list) and str(step).isdecimal() and int(step) < len(body):
             body = body[int(step)]
         else:
             return None

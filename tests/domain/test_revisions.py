@@ -107,8 +107,36 @@ def test_an_image_is_set_by_container_and_nothing_else_changes() -> None:
     assert [(one.path, one.after) for one in found] == [("containers[server].image", "sim.io/server:v9")]
     assert why(lambda: revisions.set_image(workload, {"other": "a:1"})) == "no-container"
     assert why(lambda: revisions.set_image(workload, workload.images)) == "same-image"
-    for image in ("", "a b", "a\n", "-x", "a" * 600):
+    odd = (
+        "",
+        "a b",
+        "a\n",
+        "-x",
+        "a" * 600,
+        "a:",
+        ":1",
+        "a:1:2",
+        "a//b",
+        "a@b",
+        "REPO/llm",
+        "repo/LLM",
+        "a;b",
+        "../a",
+        "http://a/b",
+    )
+    for image in odd:
         assert why(lambda image=image: revisions.set_image(workload, {"server": image})) == "image"
+    good = (
+        "llm",
+        "llm:v2.1_x-y",
+        "localhost/llm",
+        "Reg.io:5000/a/b-c__d:1",
+        "[::1]:5000/a",
+        f"r.io/a@sha256:{'0f' * 32}",
+        "a/b/c:L",
+    )
+    for image in good:
+        assert revisions.set_image(workload, {"server": image})
 
 
 def test_a_set_keeps_its_templates_in_controller_revisions() -> None:
