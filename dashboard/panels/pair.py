@@ -4,7 +4,7 @@ Owns which facts are shown and where each button stands. Must not hold wording (
 (`pair_tests`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -168,14 +168,21 @@ def owned(pair: Pair) -> Finding | None:
 
 
 def cards(opened: Opened, snapshot: Snapshot, role: Role | None, off: Mapping[str, Text]) -> list[Card]:
-    """The sides by name; where there are more than two, the one that serves and the fullest other one come first."""
+    """The sides by name; of more than two, the one that serves is among the first. Nothing but a switch moves them."""
     pair = opened.known.pair
     if pair is None:
         return []
-    order = sorted(pair.sides, key=lambda side: (side.key not in pair.live, -side.ready, side.name))
+    order = sorted(pair.sides, key=lambda side: (side.key not in pair.live, side.name))
     first = sorted(order[:2], key=lambda side: side.name)
-    hues = dict(zip([side.key for side in first], HUES, strict=False))
-    return [_card(opened, pair, side, hues.get(side.key, ""), snapshot, role, off) for side in (*first, *order[2:])]
+    found = _hues(first)
+    return [_card(opened, pair, side, found.get(side.key, ""), snapshot, role, off) for side in (*first, *order[2:])]
+
+
+def _hues(first: Sequence[Side]) -> Mapping[str, str]:
+    """Those that are called by one have it; the others what is left."""
+    found = {side.key: side.version for side in first if side.version in HUES}
+    left = [hue for hue in HUES if hue not in found.values()]
+    return {**dict(zip([side.key for side in first if side.key not in found], left, strict=False)), **found}
 
 
 def _card(

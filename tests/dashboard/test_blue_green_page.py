@@ -12,7 +12,9 @@ from dashboard.panels import pair_tests, words
 from fleet import wiring
 from fleet.act.sides import Sides
 from fleet.domain import revisions, switching
+from fleet.domain.picture import EMPTY
 from fleet.domain.plans import ActionState, StepKind, StepState
+from fleet.domain.releases import ON_SERVICE
 from fleet.domain.smoke import Fault
 from fleet.models import Action
 from fleet.simulation.clock import RealClock
@@ -282,3 +284,24 @@ def test_the_standing_of_a_side_is_never_better_than_its_pods(site):
     short = replace(pair, sides=tuple(replace(side, ready=1) for side in pair.sides))
     assert panel.head(short).level == "warn"
     assert panel.head(replace(pair, live=())).level == "bad"
+
+
+def test_a_side_that_is_called_by_a_colour_has_it_and_no_place_changes_without_a_switch(site):
+    opened = wiring.sides().opened("rehearsal", "serving", "search")
+    pair = opened.known.pair
+    blue, green = pair.sides
+    teal = replace(blue, key="Deployment/serving/search-teal", name="search-teal", version="teal", ready=2)
+    after = replace(pair, sides=(replace(blue, ready=0, replicas=0), green, teal), live=(green.key,))
+    shown = panel.cards(
+        replace(opened, known=replace(opened.known, pair=after)), EMPTY, None, dict.fromkeys(ON_SERVICE, "")
+    )
+    assert [(card.side.name, card.hue) for card in shown] == [
+        ("search-blue", "blue"),
+        ("search-green", "green"),
+        ("search-teal", ""),
+    ]
+    moved = replace(after, sides=(green, teal), live=(teal.key,))
+    shown = panel.cards(
+        replace(opened, known=replace(opened.known, pair=moved)), EMPTY, None, dict.fromkeys(ON_SERVICE, "")
+    )
+    assert [(card.side.name, card.hue) for card in shown] == [("search-green", "green"), ("search-teal", "blue")]
