@@ -132,7 +132,7 @@ PODS: Patterns = {
     "guard.scratch": _("No emptyDir with something in it would be lost"),
     "guard.scratch.undeclared": _("{subject} loses its emptyDir {volume}"),
     "guard.scratch.undeclared.why": _("How much is in it: {bytes}. It is deleted with the pod."),
-    "guard.scratch.declared": _("{subject} loses its emptyDir {volume}, which is scratch"),
+    "guard.scratch.declared": _("{subject} loses its emptyDir {volume}, declared as scratch"),
     "guard.scratch.declared.why": _("How much is in it: {bytes}. Its team says that nobody misses it."),
     "guard.scratch.in-memory": _("{subject} loses its emptyDir {volume}, which is in memory"),
     "guard.scratch.in-memory.why": _("What is in memory does not outlive a restart either."),
@@ -253,7 +253,7 @@ PODS: Patterns = {
 REMEDIES: Patterns = {
     "remedy.ask-operator": _("Ask an operator of this cluster."),
     "remedy.name-cluster": _("Name the cluster in VIGIE_ACTIONS, if Vigie shall change it."),
-    "remedy.check-name": _("Check the name; the node may have been removed."),
+    "remedy.check-name": _("Check the name; it may have been removed."),
     "remedy.compute-again": _("Compute the plan again."),
     "remedy.grant": _("Grant it to Vigie’s account, in a Role or a ClusterRole."),
     "remedy.wait-or-stop": _("Wait for its end, or stop it."),

@@ -171,8 +171,8 @@ ENDS: Patterns = {
 CHECKS: Patterns = {
     "guard.subject-known": _("What it is done to is in the cluster"),
     "guard.subject-known.malformed": _("{subject} is nothing that this can be done to"),
-    "guard.subject-known.no-workload": _("There is no workload {subject} in the cluster"),
-    "guard.subject-known.no-service": _("There is no Service {subject} in the cluster"),
+    "guard.subject-known.no-workload": _("There is no {subject} in the cluster"),
+    "guard.subject-known.no-service": _("There is no {subject} in the cluster"),
     "guard.subject-known.no-pair": _("{subject} has not two sides"),
     "guard.subject-known.going": _("{what} is being deleted"),
     "guard.freeze": _("Changes are allowed now"),

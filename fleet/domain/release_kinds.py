@@ -13,7 +13,7 @@ from fleet.domain.losses import Draft
 from fleet.domain.plans import Facts, Step, StepKind
 from fleet.domain.release_guards import pools
 from fleet.domain.releases import SCALES, Release
-from fleet.domain.revisions import Difference, Revision, differences
+from fleet.domain.revisions import ChangeError, Difference, Revision, differences
 from fleet.domain.smoke import Request
 
 ABOUT_US = ("role", "cluster-open", "subject-known", "fresh", "permissions", "alone")
@@ -155,7 +155,7 @@ def _created(draft: Draft) -> tuple[Step, ...]:
 
 def _kubectl(draft: Draft) -> tuple[str, ...]:
     found, workload = release_of(draft), release_of(draft).workload
-    if workload is None:
+    if workload is None or isinstance(found.change, ChangeError):
         return ()
     on = f"kubectl -n {found.namespace}"
     what = f"{workload.kind.lower()}/{workload.metadata.get('name', '')}"
