@@ -42,7 +42,7 @@ class Token(HttpBearer):
 
 
 OPTIONS = (
-    'What you choose. drain, maintain: {"save": "first"}, workloads that declare how save a checkpoint before their pods go. '
+    'What you choose. Wherever pods end: {"save": "first"}, workloads that declare how save a checkpoint before they go. '
     'undo: revision. set-image: image ("repo/llm:2", or "server=repo/llm:2, proxy=repo/proxy:3"). scale: replicas. switch: side '
     "(name of the workload that shall serve), smoke (a request as JSON). retire: side. create-green: version, image, name, side."
 )

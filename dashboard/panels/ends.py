@@ -29,6 +29,8 @@ TAGS = {
     ActionState.EXPIRED: ("off", "i-clock"),
 }
 GOING = {LaneState.ASKED, LaneState.ACCEPTED, LaneState.TERMINATING}
+WRITES = (StepKind.CHANGE, StepKind.SWITCH, StepKind.CREATE)
+LEFT_OPEN = {StepState.FAILED, StepState.UNDONE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def _braked(found: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _left(action: Any, steps: Sequence[Any], rows: Sequence[Any]) -> tuple[Text, ...]:
-    """The condition of the node after an end that is not the planned one."""
+    """The condition of the node, workload or Service after an end that is not the planned one."""
     if action.state not in {ActionState.FAILED, ActionState.STOPPED}:
         return ()
     done = {step.kind: step for step in steps if step.state in {StepState.DONE, StepState.SKIPPED}}
@@ -123,8 +125,19 @@ def _left(action: Any, steps: Sequence[Any], rows: Sequence[Any]) -> tuple[Text,
         told.append(say("act.left.foreign" if cordoned.evidence.get("foreign") else "act.left.cordoned"))
     if (withdrawn := action.outcome.get("reboot_withdrawn")) is not None:
         told.append(say("act.left.reboot-withdrawn" if withdrawn else "act.left.reboot-may-come"))
+    told += _written(action, steps)
     going = sum(row.state in GOING for row in rows)
     return (*told, say("act.left.going", n=going)) if going else tuple(told)
+
+
+def _written(action: Any, steps: Sequence[Any]) -> list[Text]:
+    """What a release leaves in the cluster: what was written stays, and of what nobody answered it is not known."""
+    found = [step for step in steps if step.kind in WRITES]
+    last = next((step for step in reversed(found) if step.state == StepState.DONE), None)
+    told = [say("act.left.unanswered") for step in found if step.state in LEFT_OPEN and step.evidence.get("trouble")]
+    if last is not None and action.outcome.get("why") != "overwritten":
+        told.append(say(f"act.left.{last.kind}"))
+    return told
 
 
 def _took(action: Any) -> Text:

@@ -71,6 +71,8 @@ def propose(
         raise Refused("no-option", kind=kind)
     if any(len(value) > LONGEST_OPTION for value in chosen.values()):
         raise Refused("long-option", most=LONGEST_OPTION)
+    if len(target) > LONGEST_NAME:  # cut, it would be the name of another
+        raise Refused("long-option", most=LONGEST_NAME)
     reason, target = quoted(reason, LONGEST_REASON + 1).strip(), quoted(target, LONGEST_NAME)
     if not reason:
         raise Refused("no-reason")

@@ -361,6 +361,44 @@ def test_what_was_saved_first_is_not_lost():
     assert ends._work(plan, [seen], [saved]) == 100, "as it was right before its eviction"
 
 
+@pytest.mark.parametrize(
+    ("kind", "state", "outcome", "told"),
+    [
+        ("switch", "done", "stopped", "Its selector stays written"),
+        ("switch", "done", "overwritten", ""),
+        ("change", "done", "rollout-stuck", "What was written stays"),
+        ("change", "undone", "stopped", "nobody had answered"),
+        ("create", "failed", "exists", ""),
+    ],
+)
+def test_what_a_release_leaves_is_told(kind, state, outcome, told):
+    action = SimpleNamespace(state=ActionState.STOPPED, outcome={"why": outcome}, kind="switch")
+    step = Row(kind=kind, state=state, evidence={"trouble": "silent"} if state == "undone" else {})
+    with translation.override("en"):
+        said = " ".join(words.plain(text, NOW) for text in ends._left(action, [step], []))
+    assert told in said
+    assert bool(said) is bool(told)
+
+
+def test_whoever_was_slower_has_withdrawn_nothing():
+    for by, said in (("M-0007", "M-0007"), ("", "since it was shown")):
+        action = SimpleNamespace(state=ActionState.REFUSED, outcome={"why": "superseded", "by": by}, kind="switch")
+        with translation.override("en"):
+            assert words.plain(ends.tag(action)[2], NOW) == "Superseded"
+            assert said in words.plain(ends.why(action), NOW)
+    withdrawn = SimpleNamespace(state=ActionState.REFUSED, outcome={"why": "withdrawn"}, kind="switch")
+    with translation.override("en"):
+        assert words.plain(ends.tag(withdrawn)[2], NOW) == "Withdrawn"
+
+
+def test_pods_that_a_controller_ends_come_back_where_it_finds_room():
+    loss = Loss(pods=(PodLoss("u1", "ml", "llm-1", "n", owner_kind="Deployment", owner_name="llm"),))
+    backs = [losses.lines(loss, (), kind)[0].back for kind in ("restart", "retire", "drain")]
+    with translation.override("en"):
+        told = [words.plain(back.words, NOW) for back in backs]
+    assert told == ["where there is room", "nowhere: fewer are wanted", "nowhere now"]
+
+
 def test_what_a_reboot_waits_for_is_told():
     missing = {"ready": "Unknown", "reading": None, "gpus": 7, "troubles": [[3, "xid-79"]], "driver": None}
     row = Row(kind="verify", state="waiting", evidence={"missing": missing})
