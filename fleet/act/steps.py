@@ -18,7 +18,7 @@ from fleet.act.collect import machine
 from fleet.act.sites import Site
 from fleet.domain import capacity, draining
 from fleet.domain.actions import ACTIONS, CORDON_REASON, CORDONED, CORDONED_AT, REBOOT, cordoned_by, where_of
-from fleet.domain.objects import JobStatus, Node
+from fleet.domain.objects import DaemonSet, Deployment, Job, JobStatus, Node, Object, ReplicaSet, StatefulSet
 from fleet.domain.plans import LaneState, PodLoss
 from fleet.domain.specs import FullPod
 from fleet.models import Action, ActionStep
@@ -324,10 +324,10 @@ def _returns(work: Work) -> tuple[int, list[str]]:
     """How many evicted pods are not back, and which never will be. When one was first seen back is kept."""
     planned = {f"{pod.namespace}/{pod.name}": pod for pod in plan_of(work.action).loss.pods if pod.evicted}
     went = [lane for lane in work.action.lanes.all() if lane.state in {LaneState.GONE, LaneState.REPLACED}]
-    ready = _ready_by_owner(work) if went else {}
+    crews = _crews(work) if went else {}
     left, lost = 0, []
     for lane in went:
-        match _back(planned[f"{lane.namespace}/{lane.name}"], ready):
+        match _back(planned[f"{lane.namespace}/{lane.name}"], crews):
             case Back.YES if lane.state == LaneState.GONE:
                 lane.state, lane.replaced_at = LaneState.REPLACED, work.now()
                 lane.save(update_fields=["state", "replaced_at"])
@@ -347,9 +347,17 @@ class Back(StrEnum):
     NOTHING = "nothing"  # it had no controller, one that wants no pod any more, or one of a kind that we cannot look at
 
 
-def _ready_by_owner(work: Work) -> dict[str, int | Back]:
-    """Ready pods by "Kind/namespace/name", or what became of a job that has ended."""
-    found: dict[str, int | Back] = {}
+@dataclass(frozen=True)
+class Crew:
+    """Pods of one workload. An autoscaler may want fewer than there were."""
+
+    ready: int
+    wanted: int
+
+
+def _crews(work: Work) -> dict[str, Crew | Back]:
+    """By "Kind/namespace/name"; of a job that has ended, what became of it."""
+    found: dict[str, Crew | Back] = {}
     for controller in work.site.changer.read_controllers():
         meta, status = controller.metadata, getattr(controller, "status", None)
         key = f"{type(controller).__name__}/{meta.namespace}/{meta.name}"
@@ -359,12 +367,27 @@ def _ready_by_owner(work: Work) -> dict[str, int | Back]:
         elif "Complete" in ended:
             found[key] = Back.NOTHING
         else:
-            found[key] = getattr(status, "ready_replicas", getattr(status, "number_ready", getattr(status, "ready", 0)))
+            found[key] = _crew(controller)
     return found
 
 
-def _back(pod: PodLoss, ready: Mapping[str, int | Back]) -> Back:
-    now = ready.get(f"{pod.owner_kind}/{pod.namespace}/{pod.owner_name}", Back.NOTHING)
-    if isinstance(now, Back):
-        return now
-    return Back.YES if now >= (pod.available or 0) else Back.NOT_YET
+def _crew(controller: Object) -> Crew:
+    match controller:
+        case DaemonSet(status=status):
+            return Crew(status.number_ready, status.desired_number_scheduled)
+        case Job(spec=spec, status=status):
+            return Crew(status.ready, spec.parallelism)
+        case Deployment(spec=spec, status=status) | ReplicaSet(spec=spec, status=status):
+            return Crew(status.ready_replicas, spec.replicas)
+        case StatefulSet(spec=spec, status=status):
+            return Crew(status.ready_replicas, spec.replicas)
+    raise TypeError(controller)
+
+
+def _back(pod: PodLoss, crews: Mapping[str, Crew | Back]) -> Back:
+    crew = crews.get(f"{pod.owner_kind}/{pod.namespace}/{pod.owner_name}", Back.NOTHING)
+    if isinstance(crew, Back):
+        return crew
+    if crew.wanted == 0:
+        return Back.NOTHING
+    return Back.YES if crew.ready >= min(pod.available or 0, crew.wanted) else Back.NOT_YET

@@ -469,6 +469,22 @@ def test_a_job_that_the_eviction_has_ended_is_no_success(site):
     assert LaneState.REPLACED not in lanes(action)
 
 
+@pytest.mark.parametrize(("wanted", "brought_back"), [(1, LaneState.REPLACED), (0, LaneState.GONE)])
+def test_a_workload_that_wants_fewer_pods_by_now_is_not_waited_for(site, wanted, brought_back):
+    action = confirmed(site, "drain")
+    read = site.changer.read_controllers
+
+    def scaled_down() -> Any:
+        for one in read():
+            ready = msgspec.structs.replace(one.status, ready_replicas=wanted)
+            yield msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, replicas=wanted), status=ready)
+
+    site.changer.read_controllers = lambda: tuple(scaled_down())
+    until(site, action)
+    assert action.state == ActionState.SUCCEEDED, action.outcome
+    assert lanes(action) == {brought_back}
+
+
 def test_a_refusal_prints_nothing_that_acts_on_a_terminal(site):
     action = act.propose(site, "drain", TARGET, "because", OLGA, site.now)
     site.changer.evict = lambda *_args, **_more: Reply(403, "Forbidden", "no\x1b[2J\x00 way")
