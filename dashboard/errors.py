@@ -133,6 +133,20 @@ class DatabaseAway:
         return database_away(request, exception) if isinstance(exception, DATABASE_AWAY) else None
 
 
+class NotAllowed:
+    """Middleware: a method that an address of the API does not take is a problem too, and not a text of the framework."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED or not request.path_info.startswith("/api/"):
+            return response
+        taken = ", ".join(sorted(response.headers.get("Allow", "").split(", ")))
+        return problem(HTTPStatus.METHOD_NOT_ALLOWED, f"This address takes {taken}.", headers={"Allow": taken})
+
+
 def context(request: HttpRequest, status: HTTPStatus, heading: str, text: str) -> dict[str, object]:
     """What `error.html` is given."""
     return {

@@ -162,6 +162,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "dashboard.access.Gate",
+    "dashboard.errors.NotAllowed",
     "dashboard.errors.DatabaseAway",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]

@@ -11,7 +11,7 @@ import msgspec
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from ninja import Field, NinjaAPI, Query
-from ninja.errors import AuthenticationError, ValidationError
+from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
 from ninja.security import APIKeyCookie, HttpBearer
 
@@ -235,6 +235,12 @@ def _not_done(_request: HttpRequest, problem: actions.Problem) -> HttpResponse:
 def _invalid(_request: HttpRequest, error: ValidationError) -> HttpResponse:
     wrong = [{"in": [str(part) for part in e["loc"]], "detail": e["msg"]} for e in error.errors]
     return errors.problem(HTTPStatus.UNPROCESSABLE_ENTITY, "A parameter is not understood.", errors=wrong)
+
+
+@api.exception_handler(HttpError)
+def _malformed(_request: HttpRequest, error: HttpError) -> HttpResponse:
+    """A body that is no JSON."""
+    return errors.problem(HTTPStatus(error.status_code), f"{error}.")
 
 
 @api.exception_handler(AuthenticationError)

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from django.test import Client
 
+from dashboard import tokens
+from dashboard.models import Scope
 from fleet.domain.picture import EventRow, GpuRow, LabelsRow, NodeRow, PodRow, WorkloadRow
 from tests.browser import demo
 from tests.dashboard.pictures import Writer, nodes
@@ -223,6 +225,15 @@ def test_what_does_not_exist_is_a_problem(client, writer):
     problem(client.get("/api/v1/never"), 404)
     problem(client.get("/api/v1/"), 404)
     problem(Client().get("/api/v1/nodes"), 401)
+
+
+def test_what_the_framework_refuses_is_a_problem_too(client, writer, people):
+    answer = client.delete("/api/v1/nodes")
+    assert problem(answer, 405)["detail"] == "This address takes GET."
+    assert answer.headers["Allow"] == "GET"
+    text, _ = tokens.issue(people["operator"], "test", 1, scope=Scope.ACT)
+    program = Client(headers={"authorization": f"Bearer {text}"})
+    problem(program.post("/api/v1/plans", "{bad", content_type="application/json"), 400)
 
 
 def test_a_parameter_that_cannot_be_is_a_problem_with_its_place(client, writer):
