@@ -15,11 +15,11 @@
  * @param {{flash?: boolean}} [options]
  * @returns {boolean} whether it changed
  */
-export function write(element, value, words, now, { flash: flashing = true } = {}) {
+export function write(element, value, words, now, { flash: flashes = true } = {}) {
   const pieces = merged(words.pieces(value));
   if (shown(element) === signature(pieces)) return false;
   element.replaceChildren(...pieces.map((piece) => words.node(piece, now)));
-  if (flashing) flash(element);
+  if (flashes) flash(element);
   return true;
 }
 
@@ -53,17 +53,25 @@ function stamp(at) {
   return `\u0000${at}\u0000`;
 }
 
+const FLASH_MS = 1600;
+/** More of them at once show nobody where to look, and cost more than all the rest of a change. */
+const MOST_FLASHES = 60;
+/** @type {Map<Element, ReturnType<typeof setTimeout>>} */
+const flashing = new Map();
+
 /**
- * Mark a real change for a moment.
+ * Mark a real change for a moment. A change during a flash starts it again: by the other one of two animations that look alike, since
+ * taking the mark off and on would need a layout of the whole page in between.
  * @param {Element} element
  */
 export function flash(element) {
-  if (element.hasAttribute("data-changed")) {
+  if (!flashing.has(element) && flashing.size >= MOST_FLASHES) return;
+  clearTimeout(flashing.get(element));
+  element.setAttribute("data-changed", element.getAttribute("data-changed") === "1" ? "2" : "1");
+  flashing.set(element, setTimeout(() => {
+    flashing.delete(element);
     element.removeAttribute("data-changed");
-    void element.getBoundingClientRect(); // so that a change during the flash starts it again
-  }
-  element.setAttribute("data-changed", "");
-  setTimeout(() => element.removeAttribute("data-changed"), 1600);
+  }, FLASH_MS));
 }
 
 /**
@@ -122,10 +130,39 @@ export function fresh(root, selector) {
 export function arrange(parent, wanted) {
   const keep = new Set(wanted);
   for (const child of [...parent.children]) if (!keep.has(child)) child.remove();
+  const places = new Map([...parent.children].map((child, place) => [child, place]));
+  const still = rising(wanted.map((child) => places.get(child) ?? -1));
   /** @type {Element | null} */
-  let next = parent.firstElementChild;
-  for (const child of wanted) {
-    if (child === next) next = child.nextElementSibling;
-    else parent.insertBefore(child, next);
+  let next = null;
+  for (let i = wanted.length - 1; i >= 0; i -= 1) {
+    const child = /** @type {Element} */ (wanted[i]);
+    if (!still.has(i)) parent.insertBefore(child, next);
+    next = child;
   }
+}
+
+/**
+ * The indices of a longest rising part of `places` (patience sorting); those of -1 never belong to it.
+ * @param {number[]} places
+ * @returns {Set<number>}
+ */
+export function rising(places) {
+  /** @type {number[]} */
+  const ends = []; // ends[n]: index of the smallest place that ends a rising part of n + 1
+  /** @type {number[]} */
+  const before = [];
+  places.forEach((place, i) => {
+    if (place < 0) return;
+    let low = 0, high = ends.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (/** @type {number} */ (places[/** @type {number} */ (ends[middle])]) < place) low = middle + 1;
+      else high = middle;
+    }
+    before[i] = low > 0 ? /** @type {number} */ (ends[low - 1]) : -1;
+    ends[low] = i;
+  });
+  const found = new Set();
+  for (let i = ends.at(-1) ?? -1; i >= 0; i = before[i] ?? -1) found.add(i);
+  return found;
 }

@@ -35,6 +35,8 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
   const make = ROWS[root.dataset["liveRows"] ?? ""];
   /** @type {string[]} */
   let order = [];
+  /** What each row was last told, so that a table of a thousand rows costs what has changed. @type {Map<string, string>} */
+  const said = new Map();
   let hovered = false;
 
   body.addEventListener("pointerenter", (event) => {
@@ -52,14 +54,26 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
       if (!wanted) return;
       order = wanted.map((row) => row.key);
       const shown = elements(), keys = new Set(order);
-      for (const [key, element] of shown) if (!keys.has(key)) element.remove();
+      for (const [key, element] of shown) if (!keys.has(key)) drop(key, element);
       for (const row of wanted) {
+        const text = JSON.stringify(row);
+        if (said.get(row.key) === text) continue;
+        said.set(row.key, text);
         const element = shown.get(row.key) ?? body.appendChild(fresh(home, "template"));
         patch(element, row, shown.has(row.key));
       }
       settle();
     },
   };
+
+  /**
+   * @param {string} key
+   * @param {Element} element
+   */
+  function drop(key, element) {
+    said.delete(key);
+    element.remove();
+  }
 
   function elements() {
     return new Map([...body.children].map((row) => [row.getAttribute("data-key") ?? "", row]));
