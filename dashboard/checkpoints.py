@@ -12,17 +12,21 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
+from msgspec import structs
 
 from dashboard import access, celery, ledger
 from dashboard.pages import behind, not_yet, page, read, readable
+from dashboard.panels import advice as advice_panel
 from dashboard.panels import checkpoint as one_panel
+from dashboard.panels import checkpoint_choice as choice_panel
 from dashboard.panels import checkpoint_notes as notes_panel
 from dashboard.panels import checkpoints as panel
-from dashboard.panels.cadence import between, length
+from dashboard.panels.cadence import length
 from dashboard.panels.checkpoint_reasons import reasons
 from dashboard.panels.words import say
 from fleet import live, save_records, wiring
 from fleet.act import audit
+from fleet.domain import save_history
 from fleet.domain.checkpoints import Format
 from fleet.domain.mtbf import Mtbf
 from fleet.domain.picture import Snapshot
@@ -43,6 +47,7 @@ def checkpoints(request: HttpRequest, cluster: str) -> HttpResponse:
     if published is None:
         return not_yet(request, cluster, {"screen": "checkpoints"})
     now, snapshot = time.time(), published.snapshot
+    rows, choice = snapshot.checkpoints, choice_panel.Choice.of_query(request.GET)
     context = {
         "view": None,
         "here": "checkpoints",
@@ -51,9 +56,14 @@ def checkpoints(request: HttpRequest, cluster: str) -> HttpResponse:
         "known_at": published.pulse.at,
         "away": bool(published.pulse.loss(now)),
         "sum": panel.total(snapshot, now),
-        "jobs": panel.jobs(snapshot, failures(cluster), now),
-        "concerns": panel.concerns(snapshot.checkpoints),
-        "unread": not snapshot.checkpoints,
+        "jobs": panel.jobs(snapshot, failures(cluster), now, choice.of(rows)),
+        "concerns": panel.concerns(choice.of(rows)),
+        "any": bool(rows),
+        "scanned": bool(rows) or live.saves().scan(cluster) is not None,
+        "choice": choice,
+        "shown": list(choice_panel.SHOWN),
+        "namespaces": choice_panel.options(rows.values(), "namespace"),
+        "teams": choice_panel.options(rows.values(), "team"),
     }
     part = request.GET.get("part") == "live"
     return page(request, "vigie/checkpoints.html" if part else "checkpoints.html", cluster, context)
@@ -129,7 +139,9 @@ def _shown(
     now, observed = time.time(), failures(cluster)
     held = panel.holdings(snapshot).get(key, panel.Holding())
     seen, saves = live.saves().found(cluster, key), save_records.last_saves(cluster, key, SHOWN_SAVES)
-    noted = save_records.noted(cluster, key)
+    usual, noted = save_history.usual(saves), save_records.noted(cluster, key)
+    if row.save_cost_s is None:  # the scan that saw them first did not know yet
+        row = structs.replace(row, save_cost_s=usual.cost_s)
     context: dict[str, Any] = {
         "view": None,
         "here": "checkpoint",
@@ -150,8 +162,7 @@ def _shown(
         "interval": _interval(row),
         "hook": say(f"ckpt.hook.{row.hook or 'none'}"),
         "ranks": say("ckpt.ranks", n=row.pods),
-        "cost": length(row.save_cost_s) if row.save_cost_s else None,
-        **_mtbf(observed.of_group(max(1, held.gpus))),
+        "advice": advice_panel.advice(row, held, observed, usual, MTBF_S),
         "noted": noted,
         "typed": notes_panel.Typed.of_note(noted),
         "formats": [each.value for each in Format],
@@ -167,11 +178,3 @@ def _interval(row: CheckpointRow) -> Any:
     if row.target_s is None:
         return None
     return say(f"ckpt.interval.{'observed' if row.observed else 'declared'}", time=length(row.target_s))
-
-
-def _mtbf(observed: Mtbf) -> dict[str, Any]:
-    """Without a failure there is a bound only, and the page must not read as if it were an estimate."""
-    if observed.mean_s is not None or observed.least_s is None:
-        return {"mtbf": None if observed.mean_s is None else length(observed.mean_s), "mtbf_between": between(observed)}
-    bound = say("ckpt.at-least", time=length(observed.least_s))
-    return {"mtbf": bound, "mtbf_between": (say("ckpt.no-failure"), say("ckpt.sure"))}

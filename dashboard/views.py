@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from dashboard import access, ledger, rights
 from dashboard.account import account as account  # noqa: PLC0414  (its address is among those of the other pages)
-from dashboard.pages import PLACEHOLDER, broken, freshness, not_yet, page, read, readable
+from dashboard.pages import PLACEHOLDER, behind, broken, freshness, not_yet, page, read, readable
 from dashboard.panels import attention, words
 from dashboard.panels import buttons as buttons_panel
 from dashboard.panels import clusters as clusters_panel
@@ -213,6 +213,7 @@ def search(request: HttpRequest, cluster: str) -> HttpResponse:
     published, text = read(cluster), request.GET.get("q", "").strip()[:LONGEST_NAME]
     context = {
         "view": None,
+        "behind": behind(published.snapshot) if published else None,
         "known": published is not None,
         "q": text,
         "no_gpus": published is not None and not published.snapshot.gpus and search_panel.asks_for_a_gpu(text),

@@ -199,7 +199,12 @@ def cost_source(asked: Asked) -> Text:
 
 def counted(asked: Asked, observed: Mtbf) -> Text:
     """What the ledger tells of its window: how many failures in how much time."""
-    window = say("avail.last", time=age(WINDOWS[asked.window]))
+    return tally(WINDOWS[asked.window], observed)
+
+
+def tally(window_s: float, observed: Mtbf) -> Text:
+    """The same of a window of any length."""
+    window = say("avail.last", time=age(window_s))
     if observed.least_s is None:
         return (say("cadence.no-up-time"), window)
     up = say("avail.gpu-h", n=hours(observed.observed_s))

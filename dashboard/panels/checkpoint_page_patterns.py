@@ -46,6 +46,7 @@ CHECKPOINT_PAGES: Patterns = {
     "ckpt.under": _("under 0.1"),
     "ckpt.no-cost": _("no save measured"),
     "ckpt.no-mtbf": _("no time between failures known"),
+    "ckpt.too-early": _("no failure, too little time seen"),
     "ckpt.at-least": _("{time} or more"),
     "ckpt.no-failure": _("no failure was seen"),
     "ckpt.behind": _("{n} of {all} behind target"),

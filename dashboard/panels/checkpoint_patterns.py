@@ -32,6 +32,7 @@ CHECKPOINT_CONCERNS: Patterns = {
     "standing.unknown": _("unknown"),
     "standing.resting": _("rests"),
     "standing.starting": _("nothing due yet"),
+    "standing.no-target": _("no target"),
     "column.checkpoint": _("Checkpoint"),
     "kpi.of-trainings": ngettext("of {n} job", "of {n} jobs"),
     "kpi.none-behind": _("none behind target"),

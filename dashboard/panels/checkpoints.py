@@ -131,9 +131,12 @@ def lost(row: CheckpointRow, held: Holding, now: float) -> Lost:
     return Lost(seconds, seconds * held.gpus / 3600, steps)
 
 
-def jobs(snapshot: Snapshot, observed: Mtbf, now: float) -> list[Job]:
+def jobs(snapshot: Snapshot, observed: Mtbf, now: float, asked: Mapping[str, CheckpointRow] | None = None) -> list[Job]:
+    """Of those that are asked for; None: of all."""
     held = holdings(snapshot)
-    rows = [(key, row, held.get(key, Holding())) for key, row in snapshot.checkpoints.items()]
+    rows = [
+        (key, row, held.get(key, Holding())) for key, row in (snapshot.checkpoints if asked is None else asked).items()
+    ]
     rows.sort(key=lambda each: (*_rank(each[1]), -(lost(each[1], each[2], now).gpu_hours or 0.0), natural(each[0])))
     return [job(key, row, held, observed, now) for key, row, held in rows]
 
@@ -282,11 +285,22 @@ def _best(row: CheckpointRow, held: Holding, observed: Mtbf) -> tuple[Text | Non
     """The exact optimum for the saves and failures that were seen; without a failure it is at least that."""
     if not row.save_cost_s:
         return None, say("ckpt.no-cost")
-    mtbf = observed.of_group(max(1, held.gpus))
+    if not held.gpus:
+        return None, say("ckpt.lost-rests")
+    mtbf = observed.of_group(held.gpus)
     if mtbf.planning_s is None:
         return None, say("ckpt.no-mtbf")
+    if says_nothing(row.save_cost_s, mtbf):
+        return None, say("ckpt.too-early")
     best = length(cadence.optimum(row.save_cost_s, mtbf.planning_s))
     return (best, "") if mtbf.failures else (say("ckpt.at-least", time=best), say("ckpt.no-failure"))
+
+
+def says_nothing(save_cost_s: float, mtbf: Mtbf) -> bool:
+    """Whether no GPU has failed in a time so short that a run could as well fail before it has saved once."""
+    return not mtbf.failures and (
+        mtbf.planning_s is None or cadence.optimum(save_cost_s, mtbf.planning_s) < save_cost_s
+    )
 
 
 def plan_query(key: str, row: CheckpointRow, held: Holding) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ TICKS_S: Final = (
     0.001, 0.01, 0.1, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 4 * 3_600, 8 * 3_600, 86_400, 2 * 86_400,
     4 * 86_400, 8 * 86_400, 16 * 86_400, 30 * 86_400, 100 * 86_400, 300 * 86_400, 1_000 * 86_400, 10_000 * 86_400,
 )  # fmt: skip
-NAMED_AT: Final = 0.3  # of the top: where a line's name stands, far enough from where lines cross
+NAMED_AT: Final = 0.6  # of the top: where a line's name stands, far enough from where lines cross and from the best
 LABEL_WIDE, LABEL_TALL = 26.0, 16.0  # what a label keeps free: in per cent across, and in units of the box
 
 

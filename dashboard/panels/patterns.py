@@ -7,6 +7,7 @@ spaces are no-break spaces, literally, since the tools that collect message ids 
 from django.utils.translation import gettext_noop as _
 
 from dashboard.panels.action_patterns import ACTION_PATTERNS
+from dashboard.panels.advice_patterns import ADVICE
 from dashboard.panels.cadence_patterns import CADENCE
 from dashboard.panels.checkpoint_page_patterns import CHECKPOINT_PAGES
 from dashboard.panels.checkpoint_patterns import CHECKPOINT_CONCERNS, HELP_CHECKPOINTS
@@ -238,6 +239,8 @@ SEARCH: Patterns = {
     "search.gpus": _("GPUs"),
     "search.pods": _("Pods"),
     "search.workloads": _("Workloads"),
+    "search.checkpoints": _("Checkpoints"),
+    "search.saved": _("{age} old"),
     "search.namespaces": _("Namespaces"),
     "search.no-node": _("no node yet"),
     "search.more": ngettext("{n} more: type more of the name.", "{n} more: type more of the name."),
@@ -363,6 +366,7 @@ MESSAGES: Patterns = {
     **GPU,
     **PAST,
     **AVAILABILITY,
+    **ADVICE,
     **CADENCE,
     **CHECKPOINT_PAGES,
     **READINESS,

@@ -7,6 +7,7 @@ from typing import Final
 
 from dashboard.panels.tables import Column
 from dashboard.panels.words import Age, Text, Value, say
+from fleet.domain.freshness import Standing
 from fleet.domain.save_picture import CheckpointRow
 
 COLUMN: Final = Column("checkpoint", small=True, link=True, to_training=True, mark=True)
@@ -21,4 +22,8 @@ def cell(row: CheckpointRow | None) -> tuple[str, Value, Text]:
     at = row.newest_at if row.newest_at is not None else row.reported_at
     if at is None or row.skew_s:
         return glyph, standing, ""
-    return glyph, Age(at), standing
+    return (
+        glyph,
+        Age(at),
+        say("standing.no-target") if row.standing == Standing.UNKNOWN and not row.target_s else standing,
+    )

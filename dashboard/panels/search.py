@@ -1,6 +1,7 @@
 """The search: names that hold what was typed, by kind of thing, the best match first.
 
-Owns what is searched and how matches are ordered. It reads the picture's names only: a name that no row has is not found.
+Owns what is searched and how matches are ordered. It reads the picture's names only: a name that no row has is not found. Of what
+trains it also knows where it saves, in which format, and how its checkpoints stand.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,9 +9,11 @@ from dataclasses import dataclass
 
 from dashboard.panels.fleet import place
 from dashboard.panels.order import natural
-from dashboard.panels.words import Text, say
+from dashboard.panels.words import Age, Text, plain, say
 from fleet.domain.gpus import normal_pci
 from fleet.domain.picture import GpuRow, NodeRow, PodRow, Snapshot, WorkloadRow
+from fleet.domain.save_picture import CheckpointRow
+from fleet.domain.save_rows import BEHIND
 
 MOST = 50  # of each kind
 GPU_IDENTITY = "gpu-"  # how the identity of an NVIDIA GPU begins
@@ -29,7 +32,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Those of one kind: nodes, gpus, pods, workloads, namespaces. `total` counts also those beyond the first."""
+    """Those of one kind: nodes, gpus, workloads, checkpoints, pods, namespaces. `total` counts also those beyond the first."""
 
     kind: str
     hits: list[Hit]
@@ -55,6 +58,9 @@ def search(snapshot: Snapshot, text: str) -> list[Hits]:
         _best("nodes", words, ((name, _node(row)) for name, row in snapshot.nodes.items())),
         _best("gpus", [normal_pci(text)] if normal_pci(text) else words, gpus),
         _best("workloads", words, ((key.split("/", 1)[1], _workload(key, r)) for key, r in snapshot.workloads.items())),
+        _best(
+            "checkpoints", words, ((_saved(key, row), _saves(key, row)) for key, row in snapshot.checkpoints.items())
+        ),
         _best("pods", words, ((key, _pod(row)) for key, row in snapshot.pods.items())),
         _best("namespaces", words, _namespaces(snapshot)),
     )
@@ -94,6 +100,19 @@ def _gpu(key: str, row: GpuRow) -> Hit:
 
 def _workload(key: str, row: WorkloadRow) -> Hit:
     return Hit(row.name, (row.namespace, row.kind, say("gpus", n=row.gpus) if row.gpus else ""), key)
+
+
+def _saved(key: str, row: CheckpointRow) -> str:
+    """What a workload that trains is known by: its name, where it saves and how, and how that stands, also in plain words."""
+    standing = plain(say(f"standing.{row.standing}"), 0)
+    late = "stale overdue" if row.standing in BEHIND else ""
+    return " ".join((key.split("/", 1)[1], row.uri, row.place, row.format, row.standing, standing, late))
+
+
+def _saves(key: str, row: CheckpointRow) -> Hit:
+    age = "" if row.newest_at is None or row.skew_s else say("search.saved", age=Age(row.newest_at))
+    note = (row.namespace, say(f"standing.{row.standing}"), age, row.format, row.uri or row.place)
+    return Hit(key.rpartition("/")[2], note, key, row.level if row.level in {"warn", "bad"} else "")
 
 
 def _pod(row: PodRow) -> Hit:

@@ -8,6 +8,7 @@ import pytest
 from dashboard import celery, checkpoints
 from dashboard.panels import checkpoint_notes
 from dashboard.panels import checkpoints as panel
+from dashboard.panels.checkpoint_choice import Choice
 from dashboard.panels.words import plain
 from fleet import live, save_records
 from fleet.act import audit
@@ -164,6 +165,13 @@ class TestPages:
         assert 'data-follow="checkpoints"' in part
         assert "workload=Job%2Fml%2Ffresh&amp;gpus=4&amp;interval=30m" in part, "the cadence page, filled in"
 
+    def test_the_list_narrowed(self, as_person, writer):
+        person, address = as_person("viewer"), f"/c/{writer.cluster}/checkpoints/"
+        page = person.get(f"{address}?show=behind&part=live").content.decode()
+        assert 'data-key="Job/ml/stale"' in page
+        assert 'data-key="Job/ml/fresh"' not in page
+        assert "No job matches." in person.get(f"{address}?q=nobody").content.decode()
+
     def test_one_workload(self, as_person, writer):
         page = as_person("viewer").get(ONE.format(cluster=writer.cluster)).content.decode()
         assert "pvc://ml/ckpt/fresh" in page
@@ -229,3 +237,30 @@ def test_what_may_be_noted_is_what_the_policy_covers(uri, wrong):
     record, errors = checkpoint_notes.checked(checkpoint_notes.Typed(uri), "ml", granted)
     assert (errors["uri"].key if errors else "") == wrong
     assert record.uri == uri
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ({}, {"fresh", "stale", "none", "hidden", "done"}),
+        ({"show": "behind"}, {"stale", "none"}),
+        ({"show": "unseen"}, {"hidden"}),
+        ({"show": "well"}, {"fresh"}),
+        ({"show": "resting"}, {"done"}),
+        ({"show": "no such thing"}, {"fresh", "stale", "none", "hidden", "done"}),
+        ({"q": " NONE "}, {"none"}),
+        ({"team": "Language", "show": "behind"}, {"stale"}),
+        ({"namespace": "web"}, set()),
+    ],
+)
+def test_the_page_shows_what_is_asked_for(query, kept):
+    assert {key.rpartition("/")[2] for key in Choice.of_query(query).of(ROWS)} == kept
+
+
+@pytest.mark.db
+def test_before_anybody_has_looked_nothing_is_said_of_who_trains(as_person, writer):
+    writer.publish(nodes(1))
+    address, person = f"/c/{writer.cluster}/checkpoints/", as_person("viewer")
+    assert "Nobody has looked at checkpoints yet" in person.get(address).content.decode()
+    live.saves().publish(writer.cluster, live.Scan("one", 0.0), {})
+    assert "No workload trains here" in person.get(address).content.decode()

@@ -58,3 +58,18 @@ def test_no_more_than_a_page_of_each_kind():
 @pytest.mark.parametrize(("text", "asks"), [("GPU-5fd4", True), (" gpu-", True), ("my-gpu-node", False), ("", False)])
 def test_the_identity_of_a_gpu_is_recognised(text, asks):
     assert search.asks_for_a_gpu(text) is asks
+
+
+def test_what_trains_is_found_by_where_and_how_it_saves_and_how_that_stands():
+    snapshot = demo.replaced(EMPTY, checkpoints=demo.snapshot().checkpoints)
+    assert found(snapshot, "pvc://ml/ckpt") == {"checkpoints": ["diffusion-xl-ft", "speech-enc-1b"]}
+    assert found(snapshot, "/scratch") == {"checkpoints": ["vision-pretrain-3b"]}
+    assert found(snapshot, "torch-dcp") == {"checkpoints": ["diffusion-xl-ft"]}
+    assert found(snapshot, "stale") == {"checkpoints": ["speech-enc-1b", "vision-pretrain-3b"]}
+    assert found(snapshot, "stopped saving") == {"checkpoints": ["vision-pretrain-3b"]}
+    (hits,) = search.search(snapshot, "not-granted")
+    assert [(hit.target, words.plain(hit.note, 0)) for hit in hits.hits] == [
+        ("Deployment/ml/graph-rank", "ml · not granted · s3://search/rank")
+    ]
+    with translation.override("fr"):
+        assert found(snapshot, "en retard") == {"checkpoints": ["speech-enc-1b"]}

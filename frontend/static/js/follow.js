@@ -30,7 +30,7 @@ export function follow(main, clock) {
   async function look() {
     const address = new URL(location.href);
     address.pathname = own();
-    address.search = "?part=live";
+    address.searchParams.set("part", "live");
     try {
       const answer = await fetch(address, { signal: AbortSignal.timeout(WITHIN_MS), redirect: "manual" });
       if (answer.type === "opaqueredirect") location.assign(own()); // signed out: the page says so

@@ -26,7 +26,7 @@
  * @typedef {{kind: string, namespace: string, name: string, team: string, desired: number | null, updated: number | null, ready: number,
  *   available: number | null, gpus_per_pod: number, gpus: number, short_since_at: number | null, paused: boolean, budgets: string[],
  *   created_at: number | null}} WorkloadRow
- * @typedef {{standing: string, level: string, newest_at: number | null, reported_at: number | null, skew_s: number}} CheckpointRow
+ * @typedef {{standing: string, level: string, target_s: number | null, newest_at: number | null, reported_at: number | null, skew_s: number}} CheckpointRow
  * @typedef {{cause: string, level: string, pods: number, pod: string, since_at: number | null, evidence: string,
  *   facts: [string, string | number | null][]}} HoldupRow
  * @typedef {{kind: string, strategy: string, verdict: string, step: string, have: number, want: number, desired: number, available: number,

@@ -17,6 +17,7 @@ const GLYPHS = { ok: "s-ok", warn: "s-warn", bad: "s-bad", off: "s-unknown" };
  */
 export function cell(row) {
   if (row === undefined) return ["", "–", ""];
-  const glyph = GLYPHS[row.level] ?? "", standing = say(`standing.${row.standing}`), at = row.newest_at ?? row.reported_at;
+  const glyph = GLYPHS[row.level] ?? "", at = row.newest_at ?? row.reported_at, aimless = row.standing === "unknown" && !row.target_s;
+  const standing = say(`standing.${at !== null && aimless && !row.skew_s ? "no-target" : row.standing}`);
   return at === null || row.skew_s ? [glyph, standing, ""] : [glyph, { age: at }, standing];
 }
