@@ -99,6 +99,7 @@ def head(pair: Pair) -> Head:
     found = (
         say("pair.declared", annotation=DECLARED) if pair.declared else "",
         say("pair.by-label", label=", ".join(pair.labels)) if pair.labels and not pair.declared else "",
+        say("pair.alone") if len(pair.sides) == 1 else "",
         say("pair.synced", by=pair.synced_by) if pair.synced_by else "",
     )
     return Head(level, glyph, told, tuple(one for one in found if one), points)

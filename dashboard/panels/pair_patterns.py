@@ -14,6 +14,7 @@ PAIRS: Patterns = {
     "pair.tag.neither": _("No side serves"),
     "pair.declared": _("Its sides are named by annotation {annotation}."),
     "pair.by-label": _("Its sides are told apart by label {label}."),
+    "pair.alone": _("It has one side."),
     "pair.synced": _("{by} keeps this Service in step with a repository: the next sync may take a switch back."),
     "pair.last.switch": _("Switched {time} by {by}."),
     "pair.last.way-back": _("Switched back {time} by {by}."),

@@ -177,7 +177,7 @@ CHECKS: Patterns = {
     "guard.subject-known.malformed": _("{subject} is nothing that this can be done to"),
     "guard.subject-known.no-workload": _("There is no {subject} in the cluster"),
     "guard.subject-known.no-service": _("There is no {subject} in the cluster"),
-    "guard.subject-known.no-pair": _("{subject} has not two sides"),
+    "guard.subject-known.no-pair": _("No label tells sides of {subject} apart"),
     "guard.subject-known.going": _("{what} is being deleted"),
     "guard.freeze": _("Changes are allowed now"),
     "guard.freeze.frozen": _("Nothing may be changed before {until_at}"),
@@ -227,6 +227,7 @@ CHECKS: Patterns = {
     "guard.sides": _("All requests go to Ready pods of one side"),
     "guard.sides.which": _("Which side is meant is not clear"),
     "guard.sides.which.why": _("It may be one of {sides}."),
+    "guard.sides.alone": _("There is no other side"),
     "guard.sides.no-way-back": _("There is no way back"),
     "guard.sides.no-way-back.why": _(
         "No switch of Vigie’s stands any more: somebody has written another selector since."
@@ -296,13 +297,15 @@ CHECKS: Patterns = {
 
 REMEDIES: Patterns = {
     "remedy.declare-pair": _(
-        "Give its two workloads a label that tells them apart, or name them in annotation vigie.dev/blue-green."
+        "Select a label of sides, such as color, besides what says which Service it is, or name the workloads in annotation "
+        "vigie.dev/blue-green."
     ),
     "remedy.promote-there": _("Promote it with the tool that is in charge."),
     "remedy.change-owner": _("Change what is in charge of it."),
     "remedy.change-choice": _("Choose something else."),
     "remedy.change-autoscaler": _("Change the autoscaler’s bounds."),
     "remedy.switch-again": _("Switch to the side that you want."),
+    "remedy.make-side": _("Make another side first."),
     "remedy.choose-side": _("Say which side you mean."),
     "remedy.scale-first": _("Scale that side up and wait until all of it is Ready."),
     "remedy.look-at-labels": _("Look at the labels of the pods and the selector."),

@@ -105,7 +105,7 @@ def pairs(
     pods: Mapping[str, Sequence[Pod]],
     side_labels: Sequence[str] = SIDE_LABELS,
 ) -> tuple[Pair, ...]:
-    """Every Service with two or more sides, by its key. `pods`: of each workload, by its key ("Deployment/chat/llm")."""
+    """Every Service with sides, by its key. `pods`: of each workload, by its key ("Deployment/chat/llm")."""
     by_namespace: dict[str, list[Deployment | StatefulSet]] = {}
     for one in workloads:
         if isinstance(one, Deployment | StatefulSet):
@@ -120,17 +120,17 @@ def pair(
     pods: Mapping[str, Sequence[Pod]],
     side_labels: Sequence[str] = SIDE_LABELS,
 ) -> Pair | None:
-    """The sides of one Service; `workloads`: those of its namespace. None when it has not two, and no controller that switches it
-    either: such a Service is a pair whose sides we may not know."""
+    """The sides of one Service; `workloads`: those of its namespace. None when it has none, and no controller that switches it
+    either: such a Service is a pair whose sides we may not know. One is enough where a label is there for another."""
     mine = {one.metadata.name: one for one in workloads if isinstance(one, Deployment | StatefulSet)}
     names = declared(service)
     chosen = (
         [mine[name] for name in names if name in mine] if names else _by_custom(service, mine.values(), side_labels)
     )
     owner = owned_by(service)
-    if (len(chosen) < 2 and owner not in CONTROLLERS.values()) or not service.spec.selector:
+    labels = _telling(service, chosen, side_labels) if len(chosen) > 1 else _alone(service, chosen, side_labels)
+    if (len(chosen) < 2 and not labels and owner not in CONTROLLERS.values()) or not service.spec.selector:
         return None
-    labels = _telling(service, chosen, side_labels) if len(chosen) > 1 else ()
     sides = tuple(
         sorted((_side(service, one, labels, pods, side_labels) for one in chosen), key=lambda side: side.name)
     )
@@ -192,6 +192,13 @@ def _telling(
         return used
     others = sorted(set(labels[0]) - set(side_labels))
     return tuple(name for name in (*side_labels, *others) if tells(name))[:1]
+
+
+def _alone(service: Service, sides: Sequence[Deployment | StatefulSet], side_labels: Sequence[str]) -> tuple[str, ...]:
+    """The label that would tell the one side from another: the selector's; of a declared one, the first by custom."""
+    carried = [name for name in side_labels if all(name in _labels(one) for one in sides)] if sides else []
+    used = tuple(name for name in carried if name in service.spec.selector)
+    return used or tuple(carried[:1] if declared(service) else ())
 
 
 def _side(

@@ -51,7 +51,7 @@ def _offered(known: Release) -> Iterator[tuple[str, Side | None]]:
         return
     if known.way_back is not None:
         yield "way-back", None
-    for side in pair.idle or pair.sides:
+    for side in pair.idle or (pair.sides if len(pair.sides) > 1 else ()):
         yield "switch", side
     for side in pair.idle:
         if side.replicas or side.pods:

@@ -161,6 +161,8 @@ def sides(draft: Draft) -> Iterator[Check]:
         return
     if found.kind == "way-back" and found.way_back is None:
         yield _block(draft, "sides", "no-way-back", remedy="switch-again")
+    elif found.pair is not None and found.to is None and len(found.pair.sides) == 1:
+        yield _block(draft, "sides", "alone", remedy="make-side")
     elif found.pair is not None and found.to is None:
         names = ", ".join(side.name for side in found.pair.idle or found.pair.sides)
         yield _block(draft, "sides", "which", (("sides", names),), remedy="choose-side")

@@ -198,7 +198,7 @@ def test_a_service_of_argo_rollouts_is_shown_and_refused(look, site):
 
 @pytest.mark.parametrize(
     ("where", "why"),
-    [("inference/llm-chat", "This Service has not two sides"), ("serving/nobody", "No Service of this name")],
+    [("inference/llm-chat", "This Service has no sides"), ("serving/nobody", "No Service of this name")],
 )
 def test_what_is_no_pair_has_no_page_but_says_how_to_make_one(look, where, why):
     shown = look(f"{LIST}{where}/")

@@ -135,12 +135,15 @@ def _release(kind: str, options: dict[str, str], mine: dict[str, tuple[FullPod, 
         note = switching.note(GREEN_SELECTED, selector, NOW - 60, "M-0001")
         meta = {**meta, "annotations": {**note, **meta.get("annotations", {})}}
     one = service(selector, meta=meta)
-    sides = [msgspec.convert(kube.without_nulls(workload(key).raw), Deployment) for key in (BLUE, GREEN)]
-    found = replace(found, service=one, pair=blue_green.pair(one, more.pop("sides", sides), mine))
+    found = replace(found, service=one, pair=blue_green.pair(one, more.pop("sides", sides()), mine))
     if found.to is not None:
         tested = tuple(Verdict(pod.metadata.name, 200, 0.01) for pod in found.candidates)
         found = replace(found, workload=workload(found.to.key), tested=tested if kind == "switch" else ())
     return replace(found, **given)
+
+
+def sides() -> list[Deployment]:
+    return [msgspec.convert(kube.without_nulls(workload(key).raw), Deployment) for key in (BLUE, GREEN)]
 
 
 def _ending(kind: str, release: Release, mine: dict[str, tuple[FullPod, ...]]) -> frozenset[str]:

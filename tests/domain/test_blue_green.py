@@ -167,6 +167,19 @@ def test_pairs_by_custom_by_a_label_of_the_site_and_by_declaration() -> None:
     )
 
 
+def test_one_side_may_stand_alone_where_a_label_of_sides_is_there_for_another() -> None:
+    blue = WORKLOADS[:1]
+    alone = blue_green.pair(service(BLUE), blue, {})
+    assert alone is not None
+    assert (alone.labels, [side.selector for side in alone.sides], alone.state) == (("color",), [BLUE], Live.ONE)
+    named = blue_green.pair(service(APP, annotations={blue_green.DECLARED: "llm-blue"}), blue, {})
+    assert named is not None
+    assert named.labels == ("color",)
+    assert blue_green.pair(service(APP), blue, {}) is None, "nobody says that it has sides"
+    assert blue_green.pair(service({**APP, "tier": "web"}), blue, {}) is None
+    assert blue_green.pair(service(BLUE), (), {}) is None
+
+
 def test_the_patch_makes_exactly_the_selector_on_exactly_that_version() -> None:
     made = switching.patch({"app": "llm", "color": "blue", "old": "x"}, GREEN, "8841", {"a": None})
     assert made == {

@@ -31,6 +31,7 @@ def found(
     wanted: int = 4,
     selector: dict[str, str] = BLUE,
     policy: Policy | None = None,
+    count: int = 2,
     **metadata: Any,
 ) -> dict[str, Prospect]:
     """By "kind side". `metadata`: of the Service."""
@@ -39,7 +40,7 @@ def found(
         key: tuple(msgspec.convert(msgspec.to_builtins(pod), FullPod) for pod in mine) for key, mine in near.items()
     }
     made = service(selector, **{"annotations": TESTED, **metadata})
-    sides = (deployment("llm-blue", BLUE), deployment("llm-green", GREEN, wanted))
+    sides = (deployment("llm-blue", BLUE), deployment("llm-green", GREEN, wanted))[:count]
     known = Release(
         "switch", "Service/chat/llm", {}, NOW, service=made, pair=blue_green.pair(made, sides, pods), pods=pods
     )
@@ -99,6 +100,11 @@ def test_where_both_or_neither_serve_each_side_may_be_chosen() -> None:
         offered = found(selector=selector)
         assert {"switch llm-blue", "switch llm-green"} <= offered.keys()
         assert "create-green" not in offered
+
+
+def test_the_only_side_may_be_copied_and_nothing_else() -> None:
+    offered = found(count=1)
+    assert {name: reasons(one) for name, one in offered.items()} == {"create-green": []}
 
 
 def test_what_another_controller_switches_is_offered_nothing() -> None:

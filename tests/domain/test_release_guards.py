@@ -28,6 +28,7 @@ from tests.domain.releases import (
     pods,
     safe,
     service,
+    sides,
     workload,
 )  # fmt: skip
 
@@ -145,6 +146,7 @@ ALONE = [
         id="a note that says nothing",
     ),
     pytest.param("sides", "which", safe("switch", {"side": "nobody"}), id="no such side"),
+    pytest.param("sides", "alone", safe("switch", {}, sides=[sides()[0]]), id="no other side"),
     pytest.param(
         "spare",
         "too-early",
