@@ -35,7 +35,7 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
   const make = ROWS[root.dataset["liveRows"] ?? ""];
   /** @type {string[]} */
   let order = [];
-  /** What each row was last told, so that a table of a thousand rows costs what has changed. @type {Map<string, string>} */
+  /** What each row was last told, so that a table of a thousand rows costs what has changed. @type {Map<string, {row: Row, text: string}>} */
   const said = new Map();
   let hovered = false;
 
@@ -56,15 +56,25 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
       const shown = elements(), keys = new Set(order);
       for (const [key, element] of shown) if (!keys.has(key)) drop(key, element);
       for (const row of wanted) {
-        const text = JSON.stringify(row);
-        if (said.get(row.key) === text) continue;
-        said.set(row.key, text);
+        if (!news(row)) continue;
         const element = shown.get(row.key) ?? body.appendChild(fresh(home, "template"));
         patch(element, row, shown.has(row.key));
       }
       settle();
     },
   };
+
+  /**
+   * Whether a row says anything that it has not said last.
+   * @param {Row} row
+   */
+  function news(row) {
+    const last = said.get(row.key);
+    if (last?.row === row) return false;
+    const text = JSON.stringify(row);
+    said.set(row.key, { row, text });
+    return last?.text !== text;
+  }
 
   /**
    * @param {string} key

@@ -92,11 +92,23 @@ function shows(wanted, key, row) {
  * @returns {Row[]}
  */
 export function rows(found, wanted) {
-  const place = (/** @type {RolloutRow} */ row) => ORDER.indexOf(standing(row));
-  const since = (/** @type {RolloutRow} */ row) => heldSince(row) ?? Number.MAX_VALUE;
   return Object.entries(found).filter(([key, row]) => shows(wanted, key, row))
-    .sort(([a, one], [b, two]) => place(one) - place(two) || since(one) - since(two) || natural(nameOf(a), nameOf(b)) || natural(a, b))
-    .map(([key, row]) => rollout(key, row));
+    .map(([key, row]) => ({ key, row, place: ORDER.indexOf(standing(row)), since: heldSince(row) ?? Number.MAX_VALUE }))
+    .sort((a, b) => a.place - b.place || a.since - b.since || natural(nameOf(a.key), nameOf(b.key)) || natural(a.key, b.key))
+    .map(({ key, row }) => remembered(key, row));
+}
+
+/** What was made of each row of the picture: a row that stands is the very same object, and most of a large fleet stands. */
+const made = /** @type {WeakMap<RolloutRow, Row>} */ (new WeakMap());
+
+/**
+ * @param {string} key
+ * @param {RolloutRow} row
+ */
+function remembered(key, row) {
+  const known = made.get(row) ?? rollout(key, row);
+  made.set(row, known);
+  return known;
 }
 
 /** @param {string} key */
