@@ -114,10 +114,10 @@ OPTIONS: Patterns = {
     "act.option.revision": _("Revision; empty: the one before"),
     "act.option.image": _("Image: repo/llm:2, or server=repo/llm:2, proxy=repo/proxy:3"),
     "act.option.replicas": _("Replicas"),
-    "act.option.side": _("Side: the name of its workload"),
+    "act.option.side": _("Side: the name of its workload; empty: the only one that it can be"),
     "act.option.smoke": _("Smoke test: a request as JSON; empty: that of the Service"),
-    "act.option.version": _("Version label"),
-    "act.option.name": _("Name"),
+    "act.option.version": _("Version: what its label says, such as green"),
+    "act.option.name": _("Name; empty: made of the version"),
 }
 
 STEPS: Patterns = {
