@@ -109,10 +109,11 @@ def pod(name: str, node: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Site]:
-    """1,000 nodes and 30,000 pods at 100 changes a second, all of them shown and somebody signed in."""
+def running(folder: Path, *options: str) -> Iterator[Site]:
+    """1,000 nodes and 30,000 pods at 100 changes a second, unless other options of the rehearsal are given; all of them shown and
+    somebody signed in."""
     with (
-        rehearsing(folder / "rehearsal", *LARGE) as rehearsal,
+        rehearsing(folder / "rehearsal", *(options or LARGE)) as rehearsal,
         redis_server() as redis,
         product.running(folder / "state", "--kubeconfig", str(rehearsal.kubeconfig), "--redis-url", redis) as vigie,
         httpx.Client(base_url=vigie.url, timeout=60) as web,
