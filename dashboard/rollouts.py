@@ -9,9 +9,9 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard import access, blue_green, rights
+from dashboard import access, blue_green, revisions, rights
 from dashboard.pages import not_yet, page, read, readable
-from dashboard.panels import buttons, rollout_line, rollout_pods, rollout_reasons, strategies
+from dashboard.panels import buttons, happenings, rollout_line, rollout_pods, rollout_reasons, strategies
 from dashboard.panels import rollout as rollout_panel
 from dashboard.panels import rollouts as panel
 from dashboard.panels.words import say
@@ -67,8 +67,10 @@ def rollout(request: HttpRequest, cluster: str, kind: str, namespace: str, name:
         "wanted": say("rollout.wanted", n=found.row.desired),
         "nothing": say("rollout.nothing-holds"),
         "line": rollout_line.line(found, now),
+        "happenings": happenings.happenings(found.happened),
         "pods": rollout_pods.pods(found, name),
         "side_of": blue_green.service_of(cluster, key),
+        **revisions.shown(cluster, key, published.snapshot),
         **_advice(published.snapshot, key, request.GET.get("gpus", "")),
     }
     template = "vigie/rollout.html" if request.GET.get("part") == "live" else "rollout.html"

@@ -32,6 +32,7 @@ from fleet.restarts import Restarts
 from fleet.stores import Stores
 
 if TYPE_CHECKING:
+    from fleet.act.histories import Histories
     from fleet.act.sides import Sides
     from fleet.save_records import Remembered
 
@@ -154,6 +155,14 @@ def sides() -> "Sides":
     from fleet.act.sides import Sides  # models, for which the apps have to be ready; whoever sends tasks loads none
 
     return Sides(site)
+
+
+@functools.cache
+def histories() -> "Histories":
+    """What pages ask about revisions, with this process' memory of it."""
+    from fleet.act.histories import Histories  # models, as above
+
+    return Histories(site)
 
 
 def documents(file: str, content: bytes) -> Iterator[Document]:

@@ -1,7 +1,7 @@
 """A rollout over time: pods of each version as a picture, with its bounds, its deadline and now.
 
 Owns geometry: percent across, pixels down. Must not hold wording (rollout_patterns.py), nor know more than the pods that still
-exist have shown.
+exist have shown, and Events of those that do not.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ HEIGHT, UNDER, ABOVE = 190, 185.0, 12.0
 NEAR = 20.0  # percent: ticks this near to a mark are left out
 TICKS = 4
 SHORTEST_S = 60.0
-FILLS = (("old_ready", "fill-off"), ("new_ready", "fill-ok"), ("new_other", "hatch-run"))
+FILLS = (("old_gone", "hatch-off"), ("old_ready", "fill-off"), ("new_ready", "fill-ok"), ("new_other", "hatch-run"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def line(found: Detail, now: float) -> Line | None:
     start_at, end_at = begin_at - 0.04 * width_s, begin_at + 1.08 * width_s
     across = _Across(start_at, end_at)
     points = list(_from(found.points, start_at, shown_to))
-    top = max([row.max_pods or row.desired, 1, *(p.old_ready + p.new_ready + p.new_other for p in points)])
+    top = max([row.max_pods or row.desired, 1, *(p.old_gone + p.old_ready + p.new_ready + p.new_other for p in points)])
     marks = tuple(_marks(row, across, now, points[-1].at))
     return Line(
         bars=tuple(_bars(points, shown_to, across, top)),
@@ -111,8 +111,10 @@ def _begin_at(found: Detail) -> float | None:
 
 def _from(points: Sequence[Point], start_at: float, end_at: float) -> Iterator[Point]:
     """Those in the picture; the last one before it holds at its left edge."""
-    before = next((point for point in reversed(points) if point.at < start_at), Point(start_at, 0, 0, 0))
-    yield Point(start_at, before.new_ready, before.new_other, before.old_ready)
+    before = next(
+        (point for point in reversed(points) if point.at < start_at), Point(start_at, 0, 0, 0, points[0].old_gone)
+    )
+    yield Point(start_at, before.new_ready, before.new_other, before.old_ready, before.old_gone)
     yield from (point for point in points if start_at <= point.at <= end_at)
 
 

@@ -26,7 +26,7 @@ SEPARATOR = " · "
 # Said by pages that script does not put into words
 SERVER_ONLY = (
     "help.", "search.", "plot.", "past.", "closes.", "avail.", "step.", "guard.", "remedy.", "act.", "measure.",
-    "readiness", "ckpt.", "advice.", "lifeline.", "rollout.", "way.", "strategy.", "pair.",
+    "readiness", "ckpt.", "advice.", "lifeline.", "rollout.", "revision.", "way.", "strategy.", "pair.",
     "cadence.", "notice.", "cadence-number.", "table.cadence-", "column.cadence-",
 )  # fmt: skip
 _HOLE = re.compile(r"\{(\w+)\}")

@@ -25,6 +25,8 @@ KINDS = ("Deployment", "StatefulSet", "DaemonSet")
 PAUSABLE = frozenset({"Deployment"})
 SCALABLE = frozenset({"Deployment", "StatefulSet"})
 
+WRITES = frozenset({"restart", "undo", "set-image"})  # kinds of action that write a template
+
 MOST_REPLICAS = 10_000
 LONGEST_IMAGE = 512
 LONGEST_SHOWN = 300  # characters of a value in a difference
@@ -36,7 +38,10 @@ HIDDEN = "•••"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"(?=[^/]*[.:]|localhost/)(?:{_LABEL}(?:\.{_LABEL})*|\[[A-Fa-f0-9:]+\])(?::[0-9]+)?/"
 _PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
-_TAG, _DIGEST = r":[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", r"@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_TAG, _DIGEST = (
+    r":[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}",
+    r"@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}",
+)
 _IMAGE = re.compile(rf"(?:{_HOST})?{_PART}(?:/{_PART})*(?:{_TAG})?(?:{_DIGEST})?")
 
 
@@ -244,6 +249,21 @@ def history(workload: Workload, holders: Iterable[Json]) -> tuple[Revision, ...]
     somebody else and those that cannot be read are left out."""
     found = (_revision(workload, holder) for holder in holders if _owned(workload, holder))
     return tuple(sorted(filter(None, found), key=lambda one: one.number, reverse=True))
+
+
+class Edit(Struct, frozen=True):
+    """Who wrote something last, by the name that a program gives itself, and when, as the API writes it."""
+
+    manager: str
+    at: str
+
+
+def edit(workload: Workload) -> Edit | None:
+    """Of the present template. Several programs own parts of one; the newest of them counts. None: nobody is named."""
+    entries = workload.metadata.get("managedFields") or ()
+    mine = [one for one in entries if "f:template" in ((one.get("fieldsV1") or {}).get("f:spec") or {})]
+    last = max(mine, key=lambda one: str(one.get("time", "")), default=None)
+    return Edit(str(last.get("manager", "")), str(last.get("time", ""))) if last else None
 
 
 def find(revisions: Iterable[Revision], number: int | None) -> Revision:

@@ -1,16 +1,18 @@
 """One rollout for its own page: pod by pod, what happened when, and ways out of each hold-up.
 
-Owns what a page shows beyond the row, worked out from the picture when somebody looks. Must not remember anything: pods that are
-gone have left no trace here, so the line of old pods shows those that still exist.
+Owns what a page shows beyond the row, worked out from the picture when somebody looks. Must not remember anything: of pods that
+are gone the line shows what Events still tell.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
-from fleet.domain.picture import PodRow, Snapshot
+from fleet.domain import rollout_past
+from fleet.domain.picture import EventRow, PodRow, Snapshot
+from fleet.domain.rollout_past import Scaled
 from fleet.domain.rollout_picture import HoldupRow, RolloutRow
 from fleet.domain.stages import Stage
 from fleet.domain.strategy import room
@@ -47,12 +49,14 @@ class Moment(Struct, frozen=True, order=True):
 
 
 class Point(Struct, frozen=True):
-    """Pods at one time: new ones Ready, new ones not Ready yet, and old ones that serve, of those that still exist."""
+    """Pods at one time, of those that still exist: new ones Ready, new ones not Ready yet, and old ones that serve; and old ones
+    that are gone now, as Events tell."""
 
     at: float
     new_ready: int
     new_other: int
     old_ready: int
+    old_gone: int = 0
 
 
 class Explained(Struct, frozen=True):
@@ -70,6 +74,7 @@ class Detail(Struct, frozen=True):
     holdups: tuple[Explained, ...]
     largest: int | None = None
     slots: int | None = None
+    happened: tuple[EventRow, ...] = ()  # what Events tell of it, the newest first
 
 
 def detail(snapshot: Snapshot, key: str) -> Detail | None:
@@ -80,13 +85,16 @@ def detail(snapshot: Snapshot, key: str) -> Detail | None:
     mine = {name: pod for name, pod in snapshot.pods.items() if pod.workload == key and pod.stage != Stage.ENDED}
     lines = _lines(snapshot, row, mine)
     moments = tuple(sorted(moment for line in lines for moment in _moments(line)))
+    happened = rollout_past.happened(snapshot, key)
+    newest_set = f"{key.rpartition('/')[2]}-{row.template}"
     free = room(snapshot, [line.row for line in lines if line.side is Side.NEW] or list(mine.values()))
     asks = row.gpus_per_pod > 0
     return Detail(
         row=row,
         pods=lines,
         moments=moments,
-        points=tuple(_points(moments)),
+        points=tuple(_points(moments, rollout_past.scaled(happened), newest_set)),
+        happened=happened,
         holdups=tuple(Explained(holdup, ways_out(snapshot, key, holdup)) for holdup in row.holdups),
         largest=max(free.values(), default=0) if asks else None,
         slots=sum(gpus // row.gpus_per_pod for gpus in free.values()) if asks else None,
@@ -127,10 +135,11 @@ def _moments(line: PodLine) -> Iterator[Moment]:
             yield Moment(at, what, line.side, line.key)
 
 
-def _points(moments: Iterable[Moment]) -> Iterator[Point]:
-    by_time: defaultdict[float, list[Moment]] = defaultdict(list)
+def _points(moments: Iterable[Moment], steps: Sequence[Scaled], newest_set: str) -> Iterator[Point]:
+    by_time: defaultdict[float, list[Moment]] = defaultdict(list, {step.at: [] for step in steps})
     for moment in moments:
         by_time[moment.at].append(moment)
+    asked = [at for at, found in by_time.items() for one in found if one.what is What.STOPPING and one.side is Side.OLD]
     made, ready, stopping = set[str](), set[str](), set[str]()
     side: dict[str, Side] = {}
     for at in sorted(by_time):
@@ -139,4 +148,5 @@ def _points(moments: Iterable[Moment]) -> Iterator[Point]:
             {What.MADE: made, What.READY: ready, What.STOPPING: stopping}.get(moment.what, set()).add(moment.pod)
         new = {pod for pod in made - stopping if side[pod] is Side.NEW}
         old = {pod for pod in ready - stopping if side[pod] is Side.OLD}
-        yield Point(at, len(new & ready), len(new - ready), len(old))
+        gone = rollout_past.gone(steps, at, newest_set, sum(later > at for later in asked))
+        yield Point(at, len(new & ready), len(new - ready), len(old), gone)

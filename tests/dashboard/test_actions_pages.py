@@ -13,7 +13,7 @@ from django.test import Client
 from dashboard import accounts
 from dashboard.access import Role
 from fleet import act, wiring
-from fleet.act import Actor, audit, running
+from fleet.act import Actor, audit, histories, running
 from fleet.domain.plans import ENDED, ActionState
 from fleet.models import Action, AuditEntry, AuditHead
 from fleet.simulation.clock import RealClock
@@ -130,6 +130,16 @@ def test_a_workload_is_restarted_by_its_name_from_its_own_pages(as_person, site)
     assert (action.kind, action.target, action.state) == (
         "restart", "Deployment/inference/rerank-api", ActionState.CONFIRMED,
     )  # fmt: skip
+    through(site, action)
+    known = histories.Histories(lambda _: site)
+    found = known.of("rehearsal", action.target)
+    newest, before = found.revisions[0], found.revisions[1]
+    assert (newest.current, before.current, found.edit.manager) == (True, False, "vigie")
+    made = histories.written("rehearsal", action.target)
+    assert {digest: (one.kind, one.by, one.number) for digest, one in made.items()} == {
+        newest.digest: ("restart", "operator", action.pk),
+    }
+    assert known.of("rehearsal", "Deployment/inference/nobody") is None
 
 
 def test_what_is_asked_of_no_object_at_all_still_has_a_page(as_person, site):

@@ -113,7 +113,15 @@ SCOPES = {
     "pool-unknown",
 }  # of the failure domain, which names its reason by its scope
 GUARD_MODULES = (site_guards, pod_guards, release_guards, release_room)
-COPIES = ("serves-at-once", "serves-too", "version-taken", "overlap", "shared-budget", "budget-exists", "one-node-volume")
+COPIES = (
+    "serves-at-once",
+    "serves-too",
+    "version-taken",
+    "overlap",
+    "shared-budget",
+    "budget-exists",
+    "one-node-volume",
+)
 FOUND = [one for module in GUARD_MODULES for one in made(module)]
 UNKNOWN = {*last_saves.WHY.values(), "none", "unreadable", "shared", "clock", "untimed"}
 UNSAVED = {*UNKNOWN, "reported", "saved-first", "age"}

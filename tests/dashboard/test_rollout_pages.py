@@ -8,12 +8,23 @@ import msgspec
 import pytest
 from django.utils import translation
 
-from dashboard.panels import rollout, rollout_line, rollout_pods, rollout_reasons, rollouts, strategies, words
+from dashboard.panels import (
+    revisions,
+    rollout,
+    rollout_line,
+    rollout_pods,
+    rollout_reasons,
+    rollouts,
+    strategies,
+    words,
+)
 from dashboard.panels.patterns import MESSAGES
 from dashboard.panels.plurals import Many
 from dashboard.panels.rollouts import Choice, Standing
+from fleet.act import histories
 from fleet.domain import rollout_detail
 from fleet.domain.holdups import Cause
+from fleet.domain.revisions import Revision, Workload, edit
 from fleet.domain.rollout_detail import Detail, Explained
 from fleet.domain.rollout_picture import HoldupRow, RolloutRow
 from fleet.domain.rollouts import Bounds, Remark, Step, Verdict
@@ -225,6 +236,45 @@ def test_the_line_ends_now_and_knows_its_deadline():
 
 def test_without_a_new_pod_there_is_no_line():
     assert rollout_line.line(detail("StatefulSet/ml/rl-policy"), NOW) is None
+
+
+# --- Revisions -----------------------------------------------------------------------------------------------------------------
+def _template(image: str, **env: str) -> dict:
+    named = [{"name": name, "value": value} for name, value in env.items()]
+    return {
+        "metadata": {},
+        "spec": {"containers": [{"name": "server", "image": image, **({"env": named} if env else {})}]},
+    }
+
+
+def _history(**metadata) -> histories.History:
+    raw = {"metadata": {"name": "llm-chat", "namespace": "ml", **metadata}, "spec": {"template": _template("llm:42")}}
+    past = [
+        Revision(number, f"llm-chat-{holder}", "", _template(f"llm:{number}", API_TOKEN="x" * number), (f"llm:{number}",),
+                 "2026-12-01T19:00:00Z", cause, number == 42)
+        for number, holder, cause in ((42, "c91e", ""), (41, "7d4b", "CR-7 <b>"), (40, "0000", ""))
+    ]  # fmt: skip
+    workload = Workload("Deployment", raw)
+    return histories.History(workload, tuple(past), edit(workload))
+
+
+def test_revisions_say_what_runs_who_did_it_and_what_an_undo_changes():
+    pods = [pod for pod in SNAPSHOT.pods.values() if pod.workload == HELD]
+    found, written = _history(), histories.Written(7, "set-image", "rita", NOW - 60)
+    now, was, kept = revisions.lines(found, {found.revisions[0].digest: written}, SNAPSHOT.rollouts[HELD], pods)
+    assert (told(now.state), told(now.by), now.action, now.changes) == (
+        "rolling out · 8 pods, 3 Ready", "image set by rita", 7, (),
+    )  # fmt: skip
+    assert (told(was.state), told(was.by), was.cause) == ("serves, 5 pods", "nobody is named", "CR-7 <b>")
+    assert (told(kept.state), told(kept.count)) == ("no pod, kept for an undo", "3 values differ")
+    assert {change.path: (change.before, change.after) for change in kept.changes} == {
+        "containers[server].image": ("llm:42", "llm:40"),
+        "containers[server].env[API_TOKEN].name": (None, "API_TOKEN"),
+        "containers[server].env[API_TOKEN].value": (None, "•••"),
+    }
+    entry = {"manager": "helm", "time": "2026-12-01T19:05:00Z", "fieldsV1": {"f:spec": {"f:template": {}}}}
+    (first, *_) = revisions.lines(_history(managedFields=[entry]), {}, SNAPSHOT.rollouts[HELD], pods)
+    assert (told(first.by), first.at) == ("written with helm", words.Clock(1_796_151_900.0))
 
 
 # --- Before a new version ------------------------------------------------------------------------------------------------------

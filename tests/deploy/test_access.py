@@ -259,6 +259,18 @@ def test_web_may_list_what_workloads_say_about_restarts_and_names_what_it_may_no
     }
 
 
+def test_web_may_read_revisions_and_change_none(bare: Serving, tmp_path: Path) -> None:
+    cluster = KubernetesCluster("rehearsal", str(kubeconfig_of(bare, "vigie-web", tmp_path)))
+    changes = KubernetesChanges(cluster.server)
+    kinds = {"Deployment": "deployments", "StatefulSet": "statefulsets", "DaemonSet": "daemonsets"}
+    metas = bare.call(lambda: [bare.rehearsal.store.list(plural)[0]["metadata"] for plural in kinds.values()])
+    for kind, meta in zip(kinds, metas, strict=True):
+        found = changes.read_workload(kind, meta["namespace"], meta["name"])
+        assert found is not None
+        assert changes.read_holders(found)
+    assert {verb for verb, *_ in grants(manifest("ClusterRole", "vigie-revisions"))} == {"get", "list"}
+
+
 def test_who_scans_checkpoints_may_read_what_pods_declare_and_nothing_else(bare: Serving, tmp_path: Path) -> None:
     changes = KubernetesChanges(
         KubernetesCluster("rehearsal", str(kubeconfig_of(bare, "vigie-checkpoints", tmp_path))).server

@@ -50,6 +50,22 @@ def test_an_undo_writes_the_template_that_a_real_rollback_wrote() -> None:
     assert all(before != after for before, after in shown.values())
 
 
+def test_who_wrote_a_template_last_is_whom_the_api_server_names() -> None:
+    raw = chat().raw
+    entries = [
+        {"manager": manager, "time": time, "fieldsV1": {part: {"f:template": {}}}}
+        for manager, time, part in (
+            ("helm", "2026-12-01T19:00:00Z", "f:spec"),
+            ("kubectl-set", "2026-12-01T19:05:00Z", "f:spec"),
+            ("kube-controller-manager", "2026-12-01T19:06:00Z", "f:status"),
+        )
+    ]
+    named = Workload("Deployment", {**raw, "metadata": {**raw["metadata"], "managedFields": entries}})
+    assert revisions.edit(named) == revisions.Edit("kubectl-set", "2026-12-01T19:05:00Z")
+    nobody = Workload("Deployment", {**raw, "metadata": {**raw["metadata"], "managedFields": []}})
+    assert revisions.edit(nobody) is None
+
+
 def test_an_undo_to_the_same_template_of_a_paused_one_or_to_nowhere_is_refused() -> None:
     history = revisions.history(chat(), holders())
     current = next(one for one in history if one.current)

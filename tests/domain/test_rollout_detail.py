@@ -7,7 +7,7 @@ from fleet.domain.rollout_detail import Detail, Point, Side, What, detail
 from fleet.domain.rollouts import Bounds
 from fleet.domain.strategy import Kind, advise, ground
 from fleet.domain.ways_out import Remedy, Way
-from tests.domain.cluster import EPOCH, EPOCH_AT, GPU, budget, controller, node, owned_by, pod, snapshot
+from tests.domain.cluster import EPOCH, EPOCH_AT, GPU, budget, controller, node, occurrence, owned_by, pod, snapshot
 from tests.domain.test_holdups import (
     KEY,
     ONE_MISSING,
@@ -149,3 +149,26 @@ def test_the_ground_of_the_advice_is_the_picture() -> None:
     ], "the pod on the cordoned node may be the one that goes, and frees nothing that a new one could take"
     assert ground(snapshot(node("n1"), *SETS, deployment()), KEY) is None, "no pod tells which GPUs it asks for"
     assert ground(shown, "Job/lab/t") is None
+
+
+def scaling(number: int, words: str, at: str, **more: Any) -> dict[str, Any]:
+    main = deployment()
+    return occurrence(main, f"e{number}", at=at, reason="ScalingReplicaSet", message=words, **more)
+
+
+def test_old_pods_that_are_gone_are_counted_from_what_events_tell() -> None:
+    """Three old pods: one went at 19:02 and is gone, one was asked to stop at 19:04 and still does; up to there all served."""
+    stops = {"deletionTimestamp": "2026-12-01T19:04:30Z"}
+    old = (member("old-1", 1, "n1"), member("old-2", 1, "n2", **stops))
+    new = member("new-1", creationTimestamp="2026-12-01T19:01:00Z")
+    events = (
+        scaling(1, "Scaled up replica set llm-2 from 0 to 1", "2026-12-01T19:01:00Z"),
+        scaling(2, "Scaled down replica set llm-1 from 3 to 2", "2026-12-01T19:02:00Z"),
+        scaling(3, "Scaled down replica set llm-1 to 1 from 2", "2026-12-01T19:04:00Z"),
+        scaling(4, "Scaled down replica set llm-1 from 9 to 8", "2026-12-01T19:04:00Z", count=2),
+        scaling(5, "something new", "2026-12-01T19:04:30Z"),
+    )
+    found = told(snapshot(node("n1"), node("n2"), *SETS, deployment(), *old, new, *events))
+    assert [row.message for row in found.happened][:2] == ["something new", "Scaled down replica set llm-1 from 9 to 8"]
+    totals = {point.at - EPOCH_AT: (point.old_ready, point.old_gone) for point in found.points}
+    assert {at: totals[at] for at in (60, 120, 240)} == {60: (2, 1), 120: (2, 0), 240: (1, 0)}

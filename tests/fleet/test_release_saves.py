@@ -134,7 +134,9 @@ def test_the_account_has_to_be_allowed_to_ask(site):
 
 def test_what_was_changed_during_a_pause_ends_pods_when_it_is_resumed(site):
     site.changer.edit(TRAINER, paused=True)
-    assert about(planned(site, "resume", first=False)) == {(Outcome.PASS, "", "")}, "its pods are of the present template"
+    assert about(planned(site, "resume", first=False)) == {(Outcome.PASS, "", "")}, (
+        "its pods are of the present template"
+    )
     site.changer.edit_template(TRAINER, note="new")
     assert about(planned(site, "resume", first=False)) == {(Outcome.BLOCK, "age", "save-first")}
     plan = act.plan_of(planned(site, "resume"))
