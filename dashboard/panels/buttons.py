@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dashboard.panels.words import Text, say
 from dashboard.roles import Role
 from fleet.domain.actions import ACTIONS
-from fleet.domain.kinds import Danger, Subject
+from fleet.domain.kinds import ActionKind, Danger, Subject
 
 # A node that is open can be cordoned and one that is not can be uncordoned; everything else is always offered.
 WHEN = {"cordon": "open", "uncordon": "closed"}
@@ -35,16 +35,7 @@ def buttons(
     off = why_off(role, changeable=changeable, allowed=allowed)
     now = "closed" if unschedulable else "open"
     return [
-        Button(
-            kind=kind.name,
-            title=title(kind.name, node),
-            plain=say(f"act.do.{kind.name}", node=node),
-            means=say(f"act.means.{kind.name}"),
-            off=off,
-            when=WHEN.get(kind.name, ""),
-            hidden=WHEN.get(kind.name, now) != now,
-            quick=kind.danger is Danger.REVERSIBLE,
-        )
+        _button(kind, node, off, when=WHEN.get(kind.name, ""), hidden=WHEN.get(kind.name, now) != now)
         for kind in ACTIONS.values()
         if kind.subject is Subject.NODE
     ]
@@ -61,19 +52,23 @@ def of_workload(
     off = why_off(role, changeable=changeable, allowed=allowed)
     gone = "pause" if paused else "resume"
     return [
-        Button(
-            kind=one.name,
-            title=title(one.name, name),
-            plain=say(f"act.do.{one.name}", node=name),
-            means=say(f"act.means.{one.name}"),
-            off=off,
-            when="",
-            hidden=False,
-            quick=one.danger is Danger.REVERSIBLE,
-        )
+        _button(one, name, off)
         for one in ACTIONS.values()
         if one.subject is Subject.WORKLOAD and one.name != gone and kind in ONLY.get(one.name, {kind})
     ]
+
+
+def _button(kind: ActionKind, name: str, off: Text, *, when: str = "", hidden: bool = False) -> Button:
+    return Button(
+        kind=kind.name,
+        title=title(kind.name, name),
+        plain=say(f"act.do.{kind.name}", node=name),
+        means=say(f"act.means.{kind.name}"),
+        off=off,
+        when=when,
+        hidden=hidden,
+        quick=kind.danger is Danger.REVERSIBLE,
+    )
 
 
 def title(kind: str, node: str) -> Text:

@@ -65,9 +65,8 @@ def readable(read: Callable[[], T]) -> T | None:
         raise
 
 
-def _light(
-    site: Site, kind: str, target: str, actor: Actor, now: float, node: Node | None, rights: tuple[Permission, ...]
-) -> Facts:
+def stated(site: Site, kind: str, target: str, actor: Actor, now: float, **known: Any) -> Facts:
+    """The site's and the ledger's part, with what else is `known`, by the fields' names."""
     return Facts(
         cluster=site.name,
         kind=kind,
@@ -77,11 +76,16 @@ def _light(
         read_at=now,
         policy=site.policy,
         actions_allowed=site.actions,
-        nodes=(node,) if node else (),
-        permissions=rights,
         running=under_way(site.name),
-        cordoned_by=cordoned_by(node) if node else "",
+        **known,
     )
+
+
+def _light(
+    site: Site, kind: str, target: str, actor: Actor, now: float, node: Node | None, rights: tuple[Permission, ...]
+) -> Facts:
+    nodes, mark = ((node,), cordoned_by(node)) if node else ((), "")
+    return stated(site, kind, target, actor, now, nodes=nodes, permissions=rights, cordoned_by=mark)
 
 
 def heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Mapping[str, Any]) -> Facts:
@@ -92,15 +96,12 @@ def heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Map
     snapshot = site.snapshot()
     claims, storage = got.get("claims"), got.get("storage")
     found = _owners(pods, got["controllers"])
-    return Facts(
-        cluster=site.name,
-        kind=kind,
-        target=target,
-        actor=actor,
-        now=now,
-        read_at=now,
-        policy=site.policy,
-        actions_allowed=site.actions,
+    return stated(
+        site,
+        kind,
+        target,
+        actor,
+        now,
         nodes=nodes,
         pods=pods,
         owners=found,
@@ -109,7 +110,6 @@ def heavy(site: Site, kind: str, target: str, actor: Actor, now: float, got: Map
         services=got.get("services"),
         claims=None if claims is None else {claim.key: claim for claim in claims},
         storage=None if storage is None else {volume.key: volume for volume in storage},
-        running=under_way(site.name),
         machine=machine(snapshot, target),
         degraded=_degraded(snapshot),
         warm_up_s=warm_ups(pods, found),

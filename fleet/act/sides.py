@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fleet.act.collect import under_way
+from fleet.act.collect import stated
 from fleet.act.sites import Site
 from fleet.domain import blue_green, owners, switching
 from fleet.domain.blue_green import Pair
@@ -153,19 +153,7 @@ def _known(site: Site, known: Release, found: Iterable[FullPod], controllers: It
 
 
 def _facts(site: Site, known: Release, now: float) -> Facts:
-    running = under_way(site.name)
-    return Facts(
-        cluster=site.name,
-        kind=known.kind,
-        target=known.target,
-        actor=NOBODY,
-        now=now,
-        read_at=now,
-        policy=site.policy,
-        actions_allowed=site.actions,
-        running=running,
-        release=known,
-    )
+    return stated(site, known.kind, known.target, NOBODY, now, release=known)
 
 
 def _by_workload(pods: Iterable[FullPod], controllers: Iterable[Object]) -> Mapping[str, list[FullPod]]:
