@@ -134,7 +134,9 @@ def _written(action: Any, steps: Sequence[Any]) -> list[Text]:
     """What a release leaves in the cluster: what was written stays, and of what nobody answered it is not known."""
     found = [step for step in steps if step.kind in WRITES]
     last = next((step for step in reversed(found) if step.state == StepState.DONE), None)
-    told = [say("act.left.unanswered") for step in found if step.state in LEFT_OPEN and step.evidence.get("trouble")]
+    told: list[Text] = [
+        say("act.left.unanswered") for step in found if step.state in LEFT_OPEN and step.evidence.get("trouble")
+    ]
     if last is not None and action.outcome.get("why") != "overwritten":
         told.append(say(f"act.left.{last.kind}"))
     return told
