@@ -87,16 +87,35 @@ SCALER = (
 )
 RECREATE = "Deployment: {spec: {strategy: {type: Recreate}}}"
 ONE = "strategy: {type: Recreate}, replicas: 1"
+ZONES = (
+    "Deployment: {spec: {replicas: 2, template: {spec: {topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, "
+    "labelSelector: null}, {topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: llm}}}]}}}}"
+)
+SPOT_NODES = pod(
+    "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+    "[{matchExpressions: [{key: cloud.google.com/gke-spot, operator: In, values: ['true']}]}]}}}"
+)
 
 # rule, severity, what breaks it, what only just does not
 CASES = [
     ("R01", E, server("readinessProbe: null"), "Service: null\n" + server("readinessProbe: null")),
     ("R01", E, server("readinessProbe: null, ports: []"), pod("containers: [{name: sidecar, image: 'a:1', ports: []}]")),
+    (
+        "R01", E,
+        pod("containers: [{name: server, readinessProbe: null}, "
+            "{name: proxy, image: 'a:1', readinessProbe: {tcpSocket: {port: 1}}}]"),
+        pod("containers: [{name: proxy, image: 'a:1'}]"),
+    ),
     ("R02", W, "Service: {spec: {publishNotReadyAddresses: true}}", "Service: {spec: {publishNotReadyAddresses: false}}"),
     (
         "R03", E,
         loads("91s", "startupProbe: null, livenessProbe: {initialDelaySeconds: 60, failureThreshold: 3}"),
         loads("90s", "startupProbe: null, livenessProbe: {initialDelaySeconds: 60, failureThreshold: 3}"),
+    ),
+    (
+        "R03", E,
+        loads("91s", "startupProbe: null, livenessProbe: {initialDelaySeconds: 60, failureThreshold: 3}"),
+        loads("91s", "resources: null, startupProbe: null, livenessProbe: {initialDelaySeconds: 60, failureThreshold: 3}"),
     ),
     ("R04", W, loads("291s"), loads("290s")),
     ("R04", W, loads("5m"), loads("5m", "startupProbe: {failureThreshold: 31}")),
@@ -112,6 +131,11 @@ CASES = [
         server("livenessProbe: {httpGet: {path: /ready}, periodSeconds: 5, failureThreshold: 5}"),
         server("livenessProbe: {httpGet: {path: /ready}, periodSeconds: 5, failureThreshold: 6}"),
     ),
+    (
+        "R06", W,
+        server("livenessProbe: {httpGet: {path: /ready}, periodSeconds: 5, failureThreshold: 3}"),
+        server("livenessProbe: {httpGet: {path: /alive}, periodSeconds: 5, failureThreshold: 3}"),
+    ),
     ("R07", E, server("lifecycle: {preStop: {sleep: {seconds: 60}}}"), server("lifecycle: {preStop: {sleep: {seconds: 59}}}")),
     (
         "R07", E,
@@ -125,6 +149,16 @@ CASES = [
         told("image: 'a:1'", "vigie.dev/save-time: 50s, vigie.dev/drain-time: 55s"),
     ),
     (
+        "R08", E,
+        told("image: 'a:1'", "vigie.dev/save-time: 50s, vigie.dev/drain-time: 56s"),
+        told("image: 'a:1'", "vigie.dev/save-time: 55s, vigie.dev/drain-time: 50s"),
+    ),
+    (
+        "R09", W,
+        pod("terminationGracePeriodSeconds: 30, containers: [{name: server, lifecycle: null}]"),
+        "Service: null\n" + pod("terminationGracePeriodSeconds: 30, containers: [{name: server, lifecycle: null}]"),
+    ),
+    (
         "R09", W,
         pod("terminationGracePeriodSeconds: null, containers: [{name: server, lifecycle: null}]"),
         pod("terminationGracePeriodSeconds: 31, containers: [{name: server, lifecycle: null}]"),
@@ -136,6 +170,11 @@ CASES = [
     ),
     ("R11", W, server("command: [sh, -c, 'cd /a && run it']"), server("command: [sh, -c, 'cd /a && exec run it']")),
     ("R11", W, server("command: [/bin/bash, -lc], args: ['run it']"), server("command: [tini, --, sh, -c, 'run it']")),
+    (
+        "R11", W,
+        server("command: [sh, -c, 'run it']"),
+        server("command: [sh, -c, 'trap \"kill 7\" TERM; run it & wait']"),
+    ),
     ("R12", E, server("args: [--output_dir, /ckpt/run1]"), server("args: [--output_dir, 's3://bucket/run1']")),
     ("R12", E, server("env: [{name: CKPT_DIR, value: /ckpt}]"), volume(CLAIM)),
     ("R12", E, volume(CLAIM, "/ckpt-old"), volume(CLAIM, "/")),
@@ -152,13 +191,18 @@ CASES = [
     ),
     ("R15", E, claimed("ReadWriteOnce", "replicas: 2"), claimed("ReadWriteOnce", "replicas: 1")),
     (
+        "R15", E,
+        claimed("ReadWriteOnce", "replicas: 2"),
+        claimed("ReadWriteOnce", "replicas: 2").replace("Deployment: {", "Deployment: {kind: StatefulSet, "),
+    ),
+    (
         "R17", E,
         "Deployment: {spec: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: '0%'}}}}",
         "Deployment: {spec: {replicas: 3, strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: '25%'}}}}",
     ),
     ("R18", W, RECREATE, f"Service: null\n{RECREATE}"),
     ("R18", W, RECREATE, f"Deployment: {{spec: {{{ONE}}}}}"),
-    ("R18", W, RECREATE, claimed("ReadWriteOnce", ONE)),
+    ("R18", W, RECREATE, claimed("ReadWriteOnce", "strategy: {type: Recreate}, replicas: 2")),
     ("R19", E, budget("maxUnavailable: 0"), budget("maxUnavailable: '1%'")),
     ("R19", E, budget("maxUnavailable: null, minAvailable: 4"), budget("maxUnavailable: null, minAvailable: 3")),
     ("R19", E, budget("maxUnavailable: null, minAvailable: 80%"), budget("maxUnavailable: null, minAvailable: 75%")),
@@ -183,6 +227,12 @@ CASES = [
             "[{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: llm}}}}]}}"),
     ),
     ("R25", W, pod("topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, labelSelector: null}]"), ""),
+    (
+        "R25", W,
+        ZONES,
+        pod("topologySpreadConstraints: null, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+            "[{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: llm}}}]}}"),
+    ),
     ("R27", E, server("resources: {requests: {nvidia.com/gpu: 2}}"), server("resources: {requests: {nvidia.com/gpu: 1}}")),
     ("R27", E, server("resources: {limits: {nvidia.com/gpu: '0.5'}}"), server("resources: {limits: {cpu: '0.5'}}")),
     ("R27", E, server("resources: {requests: {nvidia.com/gpu: 1}, limits: null}"), server("resources: {requests: {cpu: 1}}")),
@@ -195,6 +245,7 @@ CASES = [
     ("R30", E, GREEN, GREEN + "Deployment: {spec: {template: {metadata: {labels: {version: blue}}}}}"),
     ("R31", W, pod("nodeSelector: {kubernetes.io/hostname: gpu-1}"), pod("nodeSelector: {pool: a100}")),
     ("R31", W, pod("nodeName: gpu-1"), pod("nodeName: ''")),
+    ("R31", W, pod("nodeName: gpu-1"), bare("").replace("spec: {", "spec: {nodeName: gpu-1, ")),
     (
         "R31", W,
         pod("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
@@ -203,7 +254,12 @@ CASES = [
             "[{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [gpu-1, gpu-2]}]}]}}}"),
     ),
     ("R32", W, job(""), job("podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]},")),
-    ("R33", I, "Deployment: {spec: {minReadySeconds: 0}}", server("resources: null")),
+    (
+        "R33", I,
+        "Deployment: {spec: {minReadySeconds: 0}}",
+        "Deployment: {spec: {minReadySeconds: 0, template: {spec: {containers: [{name: server, resources: null}]}}}}",
+    ),
+    ("R33", I, "Deployment: {spec: {minReadySeconds: 0}}", "Service: null\nDeployment: {spec: {minReadySeconds: 0}}"),
     (
         "R34", W,
         pod("nodeSelector: {cloud.google.com/gke-spot: 'true'}"),
@@ -214,6 +270,8 @@ CASES = [
         pod("tolerations: [{key: kubernetes.azure.com/scalesetpriority, value: spot}]"),
         pod("nodeSelector: {eks.amazonaws.com/capacityType: SPOT}"),
     ),
+    ("R34", W, SPOT_NODES, pod("terminationGracePeriodSeconds: 30")),
+    ("R34", W, pod("terminationGracePeriodSeconds: 601"), pod("terminationGracePeriodSeconds: 600")),
     (
         "R34", W,
         pod("terminationGracePeriodSeconds: 601"),
@@ -245,6 +303,11 @@ def test_a_remedy_is_a_patch_that_heals(rule, breaks):
     remedy, kind = yaml.safe_load(finding.remedy), finding.object.partition("/")[0]
     healed = {"Added": remedy} if "kind" in remedy else {kind: patched(objects[kind], remedy)}
     assert rule not in {one.rule.value for one in report({**objects, **healed}).findings}
+
+
+@pytest.mark.parametrize(("source", "case"), [("emptyDir: {}", "empty"), ("emptyDir: {medium: Memory}", "memory")])
+def test_memory_is_told_from_a_disk_that_goes(source, case):
+    assert [one.case for one in report(good(volume(source))).findings if one.rule == "R13"] == [case]
 
 
 def test_the_remedies_of_what_has_to_be_chosen():

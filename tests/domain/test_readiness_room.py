@@ -75,6 +75,24 @@ def test_a_strict_spread_wants_a_node_for_each_pod_and_the_surge():
     assert found(deployment(4, pods=strict), *roomy[:4]) == [("warning", "", LLM)]
 
 
+@pytest.mark.parametrize(("rule", "told"), [("required", [("warning", "", LLM)]), ("preferred", [])])
+def test_only_an_anti_affinity_that_is_required_wants_a_node_for_each_pod(rule, told):
+    term = "{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: llm}}}"
+    terms = term if rule == "required" else f"{{weight: 1, podAffinityTerm: {term}}}"
+    apart = (
+        "topologySpreadConstraints: null, "
+        f"affinity: {{podAntiAffinity: {{{rule}DuringSchedulingIgnoredDuringExecution: [{terms}]}}}}, "
+    )
+    assert found(deployment(4, pods=apart), *(node(name, 8) for name in "abcd")) == told
+
+
+@pytest.mark.parametrize(("free", "told"), [(0, []), (1, ["R18"])])
+def test_a_lone_gpu_justifies_recreate_only_while_no_other_is_free(free, told):
+    changes = deployment(1, strategy="type: Recreate")
+    seen = readiness.live(readiness_cases.manifests(good(changes)), {}, Rooms([node("a", free)])).findings
+    assert [one.rule.value for one in seen if one.rule == "R18"] == told
+
+
 def test_the_picture_tells_what_is_free():
     taint = Taint("team", "NoSchedule", "ml")
     row = NodeRow(
