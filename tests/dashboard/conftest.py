@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import translation
 
 from dashboard import accounts, consumers
 from dashboard.access import Role
@@ -24,6 +25,13 @@ PASSWORD = "correct horse battery"
 @pytest.fixture(autouse=True)
 def _quick_hashes(settings) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def _own_language() -> Iterator[None]:
+    """A request leaves its language behind on the thread: no other test reads French for it."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture
