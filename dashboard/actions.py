@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from dashboard import access, celery, rights, targets
 from dashboard.pages import page
-from dashboard.panels import buttons, checks, ends, lanes, losses, plan, steps, trail
+from dashboard.panels import buttons, checks, ends, lanes, losses, plan, steps, strategies, trail
 from dashboard.panels.words import Text, say
 from fleet import act, wiring
 from fleet.act import Actor, Refused
@@ -232,6 +232,8 @@ def _proposed(request: HttpRequest, found: Action, made: Plan, now: float) -> di
         "stays": losses.stays(made.loss),
         "stay": say("act.loss.stays", n=len(losses.stays(made.loss))),
         "coming": plan.steps(made),
+        "advice": strategies.advised(made.advice) if made.advice else None,
+        "differences": made.differences,
         "save_first": act.saves_first(made),
         "can_save_first": losses.can_save_first(made.loss),
         "commands": plan.commands(made),

@@ -89,4 +89,4 @@ def _advice(snapshot: Snapshot, key: str, asked: str) -> dict[str, Any]:
     """What is no count of GPUs that a pod may have is not asked."""
     count = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 5 and int(asked) <= MOST_GPUS else None
     ground = strategy.ground(snapshot, key, count)
-    return {"advice": strategies.advised(strategy.advise(ground), ground) if ground else None}
+    return {"advice": strategies.advised(strategy.advise(ground)) if ground else None}

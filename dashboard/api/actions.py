@@ -90,7 +90,8 @@ class AuditWanted(Schema):
 
 @router.post("/plans", url_name="plans", auth=Token())
 def propose(request: HttpRequest, body: Proposal) -> HttpResponse:
-    """Compute a plan on fresh facts: what would be lost, every check, the steps. Nothing happens to the cluster."""
+    """Compute a plan on fresh facts: what would be lost, every check, the steps, and for a new version the strategies that it
+    could take (`advice`). Nothing happens to the cluster."""
     cluster = chosen(request, body.cluster)
     actor, site = _actor(request, cluster, Role.OPERATOR), wiring.site(cluster)
     action = _done(lambda: act.propose(site, body.kind, body.target, body.reason, actor, options=body.options))
@@ -212,6 +213,7 @@ def shown_plan(found: Action) -> dict[str, Any]:
             {"workload": save.workload, "pod": f"{save.namespace}/{save.pod}", "hook": save.hook} for save in made.saves
         ],
         "differences": msgspec.to_builtins(made.differences),
+        "advice": msgspec.to_builtins(made.advice),
         "kubectl": list(made.kubectl),
     }
 

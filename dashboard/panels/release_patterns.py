@@ -285,6 +285,11 @@ CHECKS: Patterns = {
         "It adds {surge} and takes {unavailable} away at most; a new pod needs {gpus}, and the largest hole has "
         "{largest}."
     ),
+    "guard.room.volume": _("A new pod would wait for a volume that an old one keeps"),
+    "guard.room.volume.why": _(
+        "With maxSurge {surge} and maxUnavailable 0 no old pod goes before a new one is Ready, and one node or one pod has the "
+        "volume at a time."
+    ),
     "guard.outage": _("Every Service keeps a Ready pod"),
     "guard.outage.none-left": _("No Ready pod would be left behind {services}"),
     "guard.outage.none-left.why": _("Pods that end: {pods}."),

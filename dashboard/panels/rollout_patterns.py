@@ -305,6 +305,7 @@ STRATEGIES: Patterns = {
     "strategy.doubt.outage": _("nothing serves meanwhile"),
     "strategy.doubt.stopping": _("pods that stop hold GPUs on top"),
     "strategy.advice": _("{kind} fits best: it spares most capacity of those that get through."),
+    "strategy.stuck": _("As it is set, it cannot get through."),
     "strategy.advice-none": _("None gets through with the GPUs that are free now."),
     "strategy.room": ngettext(
         "{n} new pod finds a place right now, the largest hole is {hole}.",

@@ -6,7 +6,7 @@ Owns which numbers are shown. Must not hold wording (rollout_patterns.py) or rul
 from dataclasses import dataclass
 
 from dashboard.panels.words import Text, Value, say
-from fleet.domain.strategy import Advice, Doubt, Ground, Kind, Strategy
+from fleet.domain.strategy import Advice, Doubt, Kind, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,23 @@ class Advised:
     room: Text
     offers: tuple[Offer, ...]
     gpus: int
+    stuck: Text  # when what the workload is set to cannot finish
 
 
-def advised(advice: Advice, ground: Ground) -> Advised:
-    best = advice.best
+def advised(advice: Advice) -> Advised:
+    best, present = advice.best, advice.present
     return Advised(
         sentence=say("strategy.advice", kind=say(f"strategy.{best}")) if best else say("strategy.advice-none"),
         room=say("strategy.no-gpus")
         if advice.slots is None
         else say("strategy.room", n=advice.slots, hole=advice.largest),
-        offers=tuple(_offer(one, ground, best) for one in advice.strategies),
-        gpus=ground.gpus,
+        offers=tuple(_offer(one, advice) for one in advice.strategies),
+        gpus=advice.gpus,
+        stuck=say("strategy.stuck") if present is not None and not present.finishes else "",
     )
 
 
-def _offer(one: Strategy, ground: Ground, best: Kind | None) -> Offer:
+def _offer(one: Strategy, advice: Advice) -> Offer:
     more = one.peak_gpus_held > one.peak_gpus
     bounds = say("strategy.set", surge=one.surge, unavailable=one.unavailable)
     return Offer(
@@ -55,11 +57,11 @@ def _offer(one: Strategy, ground: Ground, best: Kind | None) -> Offer:
         level="ok" if one.finishes else "bad",
         glyph="s-ok" if one.finishes else "s-bad",
         ends=say("strategy.finishes") if one.finishes else say("strategy.stops"),
-        best=one.kind is best,
-        placed=say("strategy.of", have=one.placed, want=ground.replicas),
+        best=one.kind is advice.best,
+        placed=say("strategy.of", have=one.placed, want=advice.wanted),
         peak=one.peak_gpus,
         peak_note=say("strategy.with-stopping", n=one.peak_gpus_held) if more else "",
-        lowest=say("strategy.of", have=one.lowest, want=ground.replicas),
+        lowest=say("strategy.of", have=one.lowest, want=advice.wanted),
         doubts=_doubts(one),
     )
 

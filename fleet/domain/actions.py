@@ -7,7 +7,7 @@ action is one entry here and the guards that it needs.
 
 from collections.abc import Mapping
 
-from fleet.domain import capacity, guards, release_guards, release_kinds, save_steps
+from fleet.domain import capacity, guards, release_guards, release_kinds, release_room, save_steps
 from fleet.domain.facts import Facts, place
 from fleet.domain.guards import PODS, SITE
 from fleet.domain.kinds import SAVE_FIRST, ActionKind, Danger
@@ -142,6 +142,9 @@ ACTIONS: Mapping[str, ActionKind] = {
 }
 
 
+ADVISED = frozenset({"restart", "undo", "set-image"})  # kinds that bring a new version
+
+
 def plan(facts: Facts, reason: str) -> Plan:
     """The plan of `facts.kind` on `facts.target`, with every guard's answer. Raises KeyError for a kind that there is not."""
     kind = ACTIONS[facts.kind]
@@ -163,6 +166,7 @@ def plan(facts: Facts, reason: str) -> Plan:
         saves=draft.saves if kind.empties or kind.ends else (),
         seen=release_kinds.seen(draft) if release else (),
         differences=release_kinds.changes(draft) if release else (),
+        advice=release_room.advice(draft) if kind.name in ADVISED else None,
     )
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from fleet.domain.gpus import Measure
 from fleet.domain.revisions import Difference
+from fleet.domain.strategy import Advice
 from fleet.domain.training import Training
 
 Facts = tuple[tuple[str, str | int | float | None], ...]
@@ -205,6 +206,7 @@ class Plan(Struct, frozen=True):
     saves: tuple[Save, ...] = ()
     seen: tuple[tuple[str, str], ...] = ()  # versions of what it was made for
     differences: tuple[Difference, ...] = ()  # between the templates before and after
+    advice: Advice | None = None  # the strategies for a new version; None: there is none, or its pods ask for no GPUs
 
     @property
     def expires_at(self) -> float:

@@ -1,7 +1,7 @@
 """The guard of room: a hole for every pod that a release adds.
 
-Owns where new pods would go: a whole copy, more replicas, or what a rolling update adds before it takes. Must not know which
-actions run it.
+Owns where new pods would go: a whole copy, more replicas, or what a rolling update adds before it takes; and the strategies that
+a new version could take instead. Must not know which actions run it.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from fleet.domain.revisions import Json
 from fleet.domain.rollouts import Rolled
 from fleet.domain.scheduling import Place, Placement, Unfit
 from fleet.domain.specs import FullPod
-from fleet.domain.strategy import Ground, Kind
+from fleet.domain.strategy import Advice, Ground, Kind, Volume
 
 APPROVER = "approver"
 
@@ -29,10 +29,21 @@ def room(draft: Draft) -> Iterator[Check]:
         return
     if found.kind in {"create-green", "scale"}:
         yield from _added(draft, found)
-    elif found.rolled is not None and found.kind == "resume":
-        yield from _rolled(draft, found, found.rolled, found.workload.template)
-    elif found.rolled is not None and found.template is not None and not found.workload.paused:
-        yield from _rolled(draft, found, found.rolled, found.template)
+    else:
+        yield from _rolled(draft)
+
+
+def advice(draft: Draft) -> Advice | None:
+    """The strategies for the new version that the action makes, on what was read afresh. None: it makes none, nothing rolls now,
+    or its pods ask for no GPUs."""
+    found = draft.facts.release
+    if found is None or found.workload is None or found.rolled is None:
+        return None
+    template = found.workload.template if found.kind == "resume" else found.template
+    if template is None or (found.workload.paused and found.kind != "resume"):
+        return None
+    grounds = _ground(draft, found, found.workload.key, found.rolled, template)
+    return strategy.advise(grounds) if grounds is not None else None
 
 
 def _added(draft: Draft, found: Release) -> Iterator[Check]:
@@ -61,17 +72,35 @@ def _shortage(pod: FullPod, count: int, placed: int, refused: Counter[Unfit]) ->
     return (("gpus", gpus(pod)), ("pods", count), ("placed", placed), *why)
 
 
-def _rolled(draft: Draft, found: Release, rolled: Rolled, template: Json) -> Iterator[Check]:
-    limits = rollouts.bounds_of(rolled)
-    if limits is None or not (replicas := limits.min_available + limits.unavailable):
+def _rolled(draft: Draft) -> Iterator[Check]:
+    found = advice(draft)
+    present = found.present if found else None
+    if found is None or present is None or present.finishes:
         return
-    pod, mine = (
-        pod_of(template, found.namespace),
-        draft.facts.of_owner.get(found.workload.key if found.workload else "", []),
+    if present.placed == found.wanted:
+        yield Check("room", Outcome.WARN, "volume", draft.facts.target, (("surge", present.surge),))
+        return
+    evidence: Facts = (
+        ("gpus", found.gpus),
+        ("pods", found.wanted),
+        ("placed", present.placed),
+        ("surge", present.surge),
+        ("unavailable", present.unavailable),
+        ("more_gpus", present.more_gpus),
+        ("largest", found.largest),
     )
-    if not gpus(pod):
-        return
-    ground = Ground(
+    remedy = "surge-none" if found.best is Kind.REPLACE_ONE else "make-room"
+    yield _block(draft, "room", "no-surge", evidence, remedy=remedy)
+
+
+def _ground(draft: Draft, found: Release, key: str, rolled: Rolled, template: Json) -> Ground | None:
+    limits = rollouts.bounds_of(rolled)
+    replicas = limits.min_available + limits.unavailable if limits else 0
+    pod, mine = pod_of(template, found.namespace), draft.facts.of_owner.get(key, [])
+    if not replicas or not gpus(pod):
+        return None
+    loads = draft.facts.warm_up_s.get(key)
+    return Ground(
         replicas=replicas,
         gpus=gpus(pod),
         old_gpus=max(map(gpus, mine), default=0),
@@ -79,22 +108,25 @@ def _rolled(draft: Draft, found: Release, rolled: Rolled, template: Json) -> Ite
         old=Counter(
             one.spec.node_name for one in mine if one.spec.node_name and one.metadata.deletion_timestamp is None
         ),
+        load_s=float(loads) if isinstance(loads, int | float) else None,
+        stop_s=max(
+            (float(s) for one in mine if (s := one.spec.termination_grace_period_seconds) is not None), default=None
+        ),
+        volume=_volume(pod, draft),
         present=limits,
     )
-    advice = strategy.advise(ground)
-    present = advice.strategies[-1]
-    if not present.finishes:
-        evidence: Facts = (
-            ("gpus", ground.gpus),
-            ("pods", replicas),
-            ("placed", present.placed),
-            ("surge", present.surge),
-            ("unavailable", present.unavailable),
-            ("more_gpus", present.more_gpus),
-            ("largest", advice.largest),
-        )
-        remedy = "surge-none" if advice.best is Kind.REPLACE_ONE else "make-room"
-        yield _block(draft, "room", "no-surge", evidence, remedy=remedy)
+
+
+def _volume(pod: FullPod, draft: Draft) -> Volume:
+    """The strictest of the claims that its pods share; what cannot be read holds nobody up."""
+    sources = [volume.persistent_volume_claim for volume in pod.spec.volumes]
+    names = [f"{pod.metadata.namespace}/{source.claim_name}" for source in sources if source is not None]
+    claims = [claim for name in names if (claim := (draft.facts.claims or {}).get(name)) is not None]
+    modes = [set(claim.spec.access_modes) for claim in claims if claim.spec.access_modes]
+    if any(found == {"ReadWriteOncePod"} for found in modes):
+        return Volume.ONE_POD
+    single = any(found <= {"ReadWriteOnce", "ReadWriteOncePod"} for found in modes)
+    return Volume.ONE_NODE if single else Volume.NONE
 
 
 def _places(draft: Draft) -> list[Place]:

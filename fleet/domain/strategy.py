@@ -86,12 +86,19 @@ class Strategy(Struct, frozen=True, kw_only=True):
 
 class Advice(Struct, frozen=True):
     """`best`: the first kind that finishes; None when none does. `slots`: how many new pods find a place right now; None: they
-    ask for no GPUs."""
+    ask for no GPUs. `wanted`: pods, each with `gpus`."""
 
     best: Kind | None
     strategies: tuple[Strategy, ...]
     slots: int | None
     largest: int  # the largest hole, in GPUs
+    wanted: int = 0
+    gpus: int = 0
+
+    @property
+    def present(self) -> Strategy | None:
+        """What the workload is set to."""
+        return next((one for one in self.strategies if one.kind is Kind.PRESENT), None)
 
 
 def advise(ground: Ground) -> Advice:
@@ -107,7 +114,7 @@ def advise(ground: Ground) -> Advice:
     found = tuple(_strategy(kind, limits, ground) for kind, limits in asked)
     best = next((one.kind for one in found if one.finishes), None)
     slots = sum(free // ground.gpus for free in ground.free.values()) if ground.gpus else None
-    return Advice(best, found, slots, max(ground.free.values(), default=0))
+    return Advice(best, found, slots, max(ground.free.values(), default=0), wanted, ground.gpus)
 
 
 def ground(snapshot: Snapshot, key: str, gpus: int | None = None) -> Ground | None:
@@ -154,11 +161,10 @@ def surveyed(places: Iterable[Place], pod: FullPod, gpus: int, most: int) -> dic
     pod finds counts, and `most` pods on a node. `places` are used up. Nodes that are closed to it are left out."""
     found: dict[str, int] = {}
     for place in places:
-        here = Placement([place])
-        answers = [here.place(pod) for _ in range(most)]
-        copies = sum(isinstance(answer, str) for answer in answers)
-        refused = {reason for answer in answers if not isinstance(answer, str) for reason in answer}
-        if refused <= FULL:
+        here, copies = Placement([place]), 0
+        while copies < most and isinstance(answer := here.place(pod), str):
+            copies += 1
+        if copies == most or FULL.issuperset(answer):
             found[place.node.metadata.name] = copies * gpus
     return found
 

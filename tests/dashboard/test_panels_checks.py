@@ -131,7 +131,7 @@ REASONS = sorted(
     | {("sides", str(fault)) for fault in switching.Fault if fault is not switching.Fault.OWNED}
     | {("sides", f"was-{state}") for state in ("both", "neither")}
     | {("smoke", str(fault)) for fault in (*smoke.Fault, "no-port")}
-    | {("room", "no-place"), ("room", "no-surge")}
+    | {("room", "no-place"), ("room", "no-surge"), ("room", "volume")}
     | {("change", reason) for reason in COPIES}
     | {("owner", reason) for reason in ("operator", "synced", "packaged")}
     | {("rolling", verdict) for verdict in ("rolling", "failed", "not-observed")}

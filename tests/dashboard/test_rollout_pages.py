@@ -281,7 +281,7 @@ def test_revisions_say_what_runs_who_did_it_and_what_an_undo_changes():
 def test_the_advice_names_the_first_strategy_that_gets_through():
     ground = Ground(replicas=2, gpus=1, old_gpus=1, free={"n1": 1, "n2": 0}, old={"n1": 1, "n2": 1}, load_s=60, stop_s=30,
                     present=Bounds(1, 0, 3, 2))  # fmt: skip
-    found = strategies.advised(advise(ground), ground)
+    found = strategies.advised(advise(ground))
     assert told(found.sentence).startswith("One more fits best")
     assert told(found.room) == "1 new pod finds a place right now, the largest hole is 1."
     assert [(offer.kind, offer.level, offer.best) for offer in found.offers] == [
@@ -292,7 +292,7 @@ def test_the_advice_names_the_first_strategy_that_gets_through():
 
 def test_where_nothing_fits_it_says_so_and_nothing_serving_is_said_once():
     ground = Ground(replicas=1, gpus=8, old_gpus=0, free={}, old={})
-    found = strategies.advised(advise(ground), ground)
+    found = strategies.advised(advise(ground))
     assert told(found.sentence) == "None gets through with the GPUs that are free now."
     replace = next(offer for offer in found.offers if offer.kind == Kind.REPLACE_ONE)
     assert "nothing serves meanwhile" in [told(doubt) for doubt in replace.doubts]
