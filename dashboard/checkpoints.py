@@ -160,6 +160,7 @@ def _shown(
         "saves": len(saves),
         "source": say(f"ckpt.source.{row.source}"),
         "interval": _interval(row),
+        "by_hand": one_panel.by_hand(key, snapshot.pods, seen),
         "hook": say(f"ckpt.hook.{row.hook or 'none'}"),
         "ranks": say("ckpt.ranks", n=row.pods),
         "advice": advice_panel.advice(row, held, observed, usual, MTBF_S),

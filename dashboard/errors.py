@@ -46,6 +46,9 @@ def unauthorised() -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001  (Django's handlers have it)
+    if getattr(request, "token", None) is not None:
+        detail = "The scope of this token, or the role of its owner, does not allow this: see manage.py token --help."
+        return problem(HTTPStatus.FORBIDDEN, detail)
     return _answer(
         request,
         HTTPStatus.FORBIDDEN,

@@ -12,11 +12,13 @@ from msgspec import structs
 from dashboard.panels import measures
 from dashboard.panels.cadence import length
 from dashboard.panels.checkpoints import HAS, PARTS, Part
+from dashboard.panels.order import natural
 from dashboard.panels.words import Clock, Text, Value, say
-from fleet.domain import save_history
+from fleet.domain import save_history, save_steps
 from fleet.domain.checkpoint_shelves import order
 from fleet.domain.checkpoints import Checkpoint, State
 from fleet.domain.freshness import Freshness
+from fleet.domain.picture import PodRow
 from fleet.domain.save_history import Save
 from fleet.live import DeepCheck
 
@@ -118,6 +120,16 @@ def _check_level(check: DeepCheck | None) -> str:
     if check.state == "running":
         return "run"
     return "bad" if check.result is None else STATES[check.result.state][0]
+
+
+def by_hand(key: str, pods: Mapping[str, PodRow], found: Freshness | None) -> str:
+    """What somebody would type to have it save now, at its first rank that runs; "" when it declares no way, or nothing runs."""
+    hook = found.training.hook if found is not None else None
+    running = [name for name, row in pods.items() if (row.workload or f"Pod/{name}") == key and row.status == "Running"]
+    if hook is None or not running:
+        return ""
+    namespace, _, name = min(running, key=natural).partition("/")
+    return save_steps.command(namespace, name, hook)
 
 
 # The story of its saves

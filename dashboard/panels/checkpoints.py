@@ -97,6 +97,7 @@ class Job:
     best: Text | None
     best_note: Text
     plan: str  # the query of the cadence page
+    measured: bool  # what a save takes, which the cadence page begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ def job(key: str, row: CheckpointRow, held: Holding, observed: Mtbf, now: float)
         best=best,
         best_note=note,
         plan=urlencode(plan_query(key, row, held)),
+        measured=bool(row.save_cost_s),
     )
 
 

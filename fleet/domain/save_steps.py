@@ -7,6 +7,7 @@ import shlex
 
 from fleet.domain.losses import Draft
 from fleet.domain.plans import Facts, Save, Step, StepKind
+from fleet.domain.training import Hook
 
 
 def steps(draft: Draft) -> tuple[Step, ...]:
@@ -27,9 +28,13 @@ def _commands(save: Save) -> tuple[str, ...]:
     hook = save.training.hook
     if hook is None:
         return ()
-    if hook.signal is not None:
-        asked = f"kubectl exec -n {save.namespace} {save.pod} -c {hook.container} -- kill -{hook.signal} 1"
-    else:
-        path = f"/api/v1/namespaces/{save.namespace}/pods/{save.pod}:{hook.port}/proxy{hook.path}"
-        asked = f"kubectl create --raw {shlex.quote(path)} -f /dev/null"
+    asked = command(save.namespace, save.pod, hook)
     return asked, f"# wait until the new checkpoint of {save.workload} is complete, then:"
+
+
+def command(namespace: str, pod: str, hook: Hook) -> str:
+    """What somebody would type to have one pod save."""
+    if hook.signal is not None:
+        return f"kubectl exec -n {namespace} {pod} -c {shlex.quote(hook.container)} -- kill -{hook.signal} 1"
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}:{hook.port}/proxy{hook.path}"
+    return f"kubectl create --raw {shlex.quote(path)} -f /dev/null"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from dashboard import celery, checkpoints
+from dashboard.panels import checkpoint as panel_of_one
 from dashboard.panels import checkpoint_notes
 from dashboard.panels import checkpoints as panel
 from dashboard.panels.checkpoint_choice import Choice
@@ -18,7 +19,7 @@ from fleet.domain.grants import Grant
 from fleet.domain.mtbf import Mtbf, estimate
 from fleet.domain.picture import NodeRow, PodRow
 from fleet.domain.save_picture import CheckpointRow
-from fleet.domain.training import Record, Training
+from fleet.domain.training import Hook, Record, Signal, Training
 from fleet.models import AuditEntry
 from tests.dashboard.pictures import nodes
 
@@ -255,6 +256,25 @@ def test_what_may_be_noted_is_what_the_policy_covers(uri, wrong):
 )
 def test_the_page_shows_what_is_asked_for(query, kept):
     assert {key.rpartition("/")[2] for key in Choice.of_query(query).of(ROWS)} == kept
+
+
+def test_the_command_asks_the_first_rank_that_runs():
+    def pod(name, status="Running", workload="Job/ml/llm"):
+        return PodRow("", "ml", name, "node-01", status, workload=workload)
+
+    rows = {
+        f"ml/{row.name}": row
+        for row in (pod("llm-0", "Failed"), pod("llm-10"), pod("llm-2"), pod("alone", workload=""))
+    }
+    http, signal = Hook(8080, "/save it"), Hook(signal=Signal.USR1, container="train")
+    asked = (("Job/ml/llm", http), ("Pod/ml/alone", signal), ("Job/ml/llm", None), ("Job/ml/gone", http))
+    found = [Freshness(Training(key, "ml", hook=hook), Standing.FRESH, NOW) for key, hook in asked]
+    said = [panel_of_one.by_hand(one.training.workload, rows, one) for one in found]
+    assert said == [
+        "kubectl create --raw '/api/v1/namespaces/ml/pods/llm-2:8080/proxy/save it' -f /dev/null",
+        "kubectl exec -n ml alone -c train -- kill -USR1 1", "", "",
+    ]  # fmt: skip
+    assert panel_of_one.by_hand("Job/ml/llm", rows, None) == ""
 
 
 @pytest.mark.db
