@@ -4,6 +4,7 @@ Owns the opcodes of protocols 0 to 5 (source: CPython's pickletools) over `pickl
 bytes of pickle can stand for 10^9 leaves, so references stay shared and every reader of a result bounds its own steps.
 """
 
+import re
 import struct
 from collections.abc import Callable
 from typing import Final
@@ -41,9 +42,9 @@ def _run(machine: Machine, look: Look) -> None:  # noqa: C901, PLR0912, PLR0915 
         look.limits.text_bytes,
     )
     at, cost = machine.at, 0
-    count = 0
+    count, more, most = 0, 0, look.limits.opcodes - look.opcodes
     try:
-        for count in range(1, look.limits.opcodes - look.opcodes + 1):  # noqa: B007 -- charged below
+        for count in range(1, most + 1):
             opcode = data[at]
             if opcode == _BINGET and data[at + 1] in memo:
                 stack.append(memo[data[at + 1]])
@@ -65,6 +66,12 @@ def _run(machine: Machine, look: Look) -> None:  # noqa: C901, PLR0912, PLR0915 
                 stack.append(_CONSTANTS[opcode])
                 cost += 16
                 at += 1
+            elif opcode == _LONG1 and (run := _NUMBERS.match(data, at)):
+                numbers = _numbers(run[0])
+                stack += numbers
+                cost += 64 * len(numbers)
+                more += len(numbers) - 1
+                at = run.end()
             elif opcode == _LONG1 and (length := data[at + 1]) <= _LONGEST:
                 stack.append(int.from_bytes(data[at + 2 : at + 2 + length], "little", signed=True))
                 cost += 64
@@ -77,9 +84,11 @@ def _run(machine: Machine, look: Look) -> None:  # noqa: C901, PLR0912, PLR0915 
                 stack.append(text := data[at + 5 : at + 5 + length].decode("utf-8", "replace"))
                 cost += 64 + length * (1 if text.isascii() else 4)
                 at += 5 + length
-            elif opcode == _STOP:
+            elif opcode == _STOP and count + more <= most:
                 machine.result, machine.at = machine.pop(), at + 1
                 return
+            elif opcode == _STOP:
+                break
             else:
                 machine.at = at + 1
                 if (handler := _HANDLERS.get(opcode)) is None:
@@ -89,8 +98,10 @@ def _run(machine: Machine, look: Look) -> None:  # noqa: C901, PLR0912, PLR0915 
             if cost > _OFTEN:
                 machine.spend(cost)
                 cost = 0
+                if count + more > most:
+                    break
     finally:
-        look.opcodes += count
+        look.opcodes += count + more
     raise beyond(f"more than {look.limits.opcodes} opcodes of pickle")
 
 
@@ -99,8 +110,17 @@ _OFTEN: Final = 500_000
 _BINPUT, _BINGET, _BININT1, _BININT, _BINUNICODE, _LONG1, _MARK, _STOP = b"qhKJX\x8a(."
 _CONSTANTS: Final = {b"N"[0]: None, 0x88: True, 0x89: False, b")"[0]: ()}
 _LONGEST: Final = 64  # bytes of a number; a longer one stays opaque
+# The numbers of a generator's state, many one after another: 32 bits each, none of them negative.
+_NUMBERS: Final = re.compile(rb"(?s:J.{3}[\x00-\x7f]|\x8a\x05.{4}\x00){4,4096}")
+# One of such a run, in which no zero follows a J and its number.
+_NUMBER: Final = re.compile(rb"(?s)(?:J|\x8a\x05)(.{4})\x00?")
 Handler = Callable[[Machine], None]
 _HANDLERS: Final[dict[int, Handler]] = {}
+
+
+def _numbers(run: bytes) -> tuple[int, ...]:
+    found = _NUMBER.findall(run)
+    return struct.unpack(f"<{len(found)}I", b"".join(found))
 
 
 def _text(data: bytes | Opaque) -> Value:

@@ -3,11 +3,13 @@
 import collections
 import pickle
 import pickletools
+import random
 import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from fleet.domain import pickles
 from fleet.domain.checkpoint_files import QUICK, Finding, Limits, Look
@@ -184,3 +186,21 @@ def test_a_pickle_with_one_byte_changed_gives_an_answer(value, data):
 def test_every_opcode_is_known():
     known = {code.code.encode("latin-1")[0] for code in pickletools.opcodes}
     assert known == {*pickles._HANDLERS, pickles._STOP}
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_the_state_of_a_generator_comes_back_as_it_was(protocol):
+    """Its numbers are read many at a time."""
+    state = (*random.Random(7).getstate(), [-1, 2**31, -(2**31), 0, 2**32 - 1, 2**33, 5, 2**31 - 1, 2**40, 2**31])
+    assert read(pickle.dumps(state, protocol)).value == state
+
+
+def test_numbers_that_are_read_many_at_a_time_count_one_by_one():
+    data = pickle.dumps(list(range(2**31, 2**31 + 900)), 2)
+    most = len(list(pickletools.genops(data)))
+    look = Look(None, structs.replace(QUICK, opcodes=most))
+    pickles.read(data, look)
+    assert look.opcodes == most
+    assert sign(data, structs.replace(QUICK, opcodes=most - 1)) is Sign.LIMIT
+    for length in range(len(data)):
+        assert outcome(data[:length]) in {Sign.ENDS_EARLY, Sign.CONTRADICTS}
