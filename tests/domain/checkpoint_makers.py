@@ -1,6 +1,9 @@
 """Checkpoints made by hand, byte by byte, so that every lie that a file can tell can be told: pickles, torch's archives, DCP.
 
 `Made` is a store in memory: what is read of it is counted, and anything can be made to change or fail.
+
+The opcodes are not those of `fleet.simulation.pickle_writer`, on purpose: it writes as torch does, this as a pickle may also be
+written (the long form of every number, text and tuple), and a mistake in one of them is none in the other.
 """
 
 import io
