@@ -193,16 +193,18 @@ def _fails(mtbf: Mtbf, held: Holding, counted: Text) -> Fact:
 
 
 def _outcomes(case: _Case) -> tuple[Fact, ...]:
-    """What the best interval and the one of now cost and lose, side by side."""
-    best, now, losses = case.best, case.now, case.found.losses
-    overhead, lost = percent(best.overhead), length(losses[0].mean_s)
-    exact = Fact("advice.best", length(best.interval_s), planner.formula(case.found))
-    if now is None:
-        return exact, Fact("advice.overhead", overhead), Fact("advice.lost", lost)
+    """What the best interval and the one of now cost and lose, side by side. Without a failure the first two are bounds, and the
+    best one is no better for sure than a longer one of now."""
+    best, now, losses, sure = case.best, case.now, case.found.losses, bool(case.observed.failures)
+    every, overhead = length(best.interval_s), percent((now or best).overhead)
+    exact = Fact("advice.best", every if sure else say("ckpt.at-least", time=every), planner.formula(case.found))
+    compared = now is not None and (sure or now.interval_s < best.interval_s)
+    notes = (percent(best.overhead), length(losses[0].mean_s)) if compared else ()
+    at_best: list[Text] = [say("advice.at-best", value=note) for note in notes] or ["", ""]
     return (
         exact,
-        Fact("advice.overhead", percent(now.overhead), say("advice.at-best", value=overhead)),
-        Fact("advice.lost", length(losses[1].mean_s), say("advice.at-best", value=lost)),
+        Fact("advice.overhead", overhead if sure else say("advice.at-most", value=overhead), at_best[0]),
+        Fact("advice.lost", length(losses[-1].mean_s), at_best[1]),
     )
 
 

@@ -45,6 +45,7 @@ ADVICE: Patterns = {
     "advice.best": _("Best interval"),
     "advice.overhead": _("Overhead, share of the work"),
     "advice.lost": _("A failure costs, on average"),
+    "advice.at-most": _("{value} or less"),
     "advice.at-best": _("{value} at the best interval"),
     "advice.hook": _(
         "Before planned maintenance the interval does not matter: a plan can have it save right before its pods go."

@@ -78,6 +78,8 @@ def test_without_a_failure_only_what_is_certain_is_said():
     assert text(kept).endswith("Whether 4 h is too long, only more time or a failure will tell.")
     assert kept.chart is None
     assert fact(kept, "fails")[0] == "19 h or more"
+    assert fact(kept, "best")[0] == "59 min 2 s or more"
+    assert fact(kept, "overhead") == (f"{100 * cadence.overhead(4 * 3_600, SAVE_S, 19 * 3600):.1f} % or less", "")
 
 
 @pytest.mark.parametrize(
