@@ -63,7 +63,7 @@ def headline(row: RolloutRow, now: float) -> Headline:
         level=level or ("ok" if stands is Standing.DONE else "off"),
         glyph=glyph,
         tag=say(f"rollout.tag.{stands}-for", age=Age(since_at)) if for_ else say(f"rollout.tag.{stands}"),  # type: ignore[arg-type]
-        was=say("rollout.revisions", was=row.was) if row.was and row.revision else "",
+        was=say("rollout.revisions", was=row.was) if row.was and row.revision and row.was != row.revision else "",
         now=say("rollout.revision", now=row.revision) if row.revision else "",
         sentences=tuple(one for one in (_started(row), _deadline(row, now), _step(row), _eta(row, now)) if one),
         remarks=tuple(_remark(row, Remark(one)) for one in row.remarks),

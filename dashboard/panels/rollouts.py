@@ -182,7 +182,7 @@ def _on_their_way(stages: Iterable[tuple[str, int]]) -> Text:
 
 
 def _version(row: RolloutRow) -> Text:
-    if row.was and row.revision:
+    if row.was and row.revision and row.was != row.revision:
         return say("rollouts.versions", was=row.was, now=row.revision)
     return row.revision or "–"
 

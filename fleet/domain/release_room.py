@@ -11,6 +11,7 @@ from fleet.domain import rollouts, strategy
 from fleet.domain.capacity import waiting
 from fleet.domain.facts import gpus
 from fleet.domain.losses import Draft
+from fleet.domain.objects import StatefulSet
 from fleet.domain.plans import Check, Facts, Outcome
 from fleet.domain.releases import Release, pod_of
 from fleet.domain.revisions import Json
@@ -114,6 +115,7 @@ def _ground(draft: Draft, found: Release, key: str, rolled: Rolled, template: Js
         ),
         volume=_volume(pod, draft),
         present=limits,
+        adds=not isinstance(rolled, StatefulSet),
     )
 
 

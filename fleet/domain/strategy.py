@@ -65,6 +65,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     stop_s: float | None = None  # grace; None unknown
     volume: Volume = Volume.NONE
     present: Bounds | None = None
+    adds: bool = True  # whether there may be more pods than wanted: a StatefulSet never has
 
 
 class Strategy(Struct, frozen=True, kw_only=True):
@@ -106,7 +107,7 @@ def advise(ground: Ground) -> Advice:
     wanted = ground.replicas
     asked = [
         (Kind.BLUE_GREEN, Bounds(wanted, 0, 2 * wanted, wanted)),
-        (Kind.SURGE_ONE, bounds(wanted, 1, 0)),
+        *([(Kind.SURGE_ONE, bounds(wanted, 1, 0))] if ground.adds else []),
         (Kind.REPLACE_ONE, bounds(wanted, 0, 1)),
     ]
     if ground.present is not None:
@@ -119,10 +120,10 @@ def advise(ground: Ground) -> Advice:
 
 def ground(snapshot: Snapshot, key: str, gpus: int | None = None) -> Ground | None:
     """The ground of workload `key` as the picture shows it; `gpus`: what a pod of the new version asks for, None as now. None:
-    it has no rollouts, or no pod that tells which kind of GPU it asks for. Nodes count that take GPU pods of its product; finer
-    rules (affinity, spread) need `surveyed`."""
+    it has no rollouts, no pod that tells which kind of GPU it asks for, or it is a DaemonSet, whose pods choose no node. Nodes
+    count that take GPU pods of its product; finer rules (affinity, spread) need `surveyed`."""
     row = snapshot.rollouts.get(key)
-    if row is None:
+    if row is None or row.kind == "DaemonSet":
         return None
     pods = [pod for pod in snapshot.pods.values() if pod.workload == key and pod.stage != Stage.ENDED]
     per_pod = row.gpus_per_pod if gpus is None else gpus
@@ -138,6 +139,7 @@ def ground(snapshot: Snapshot, key: str, gpus: int | None = None) -> Ground | No
         load_s=row.ready_after_s,
         stop_s=max((pod.grace_s for pod in pods if pod.grace_s is not None), default=None),
         present=None if None in limits else Bounds(*(limit or 0 for limit in limits)),
+        adds=row.kind != "StatefulSet",
     )
 
 

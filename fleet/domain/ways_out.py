@@ -65,10 +65,12 @@ ANSWERS: Final[Mapping[Cause, tuple[Remedy, ...]]] = {
     Cause.VOLUME: (Remedy.FREE_VOLUME, Remedy.UNDO),
     Cause.PROBE: (Remedy.READ_LOG, Remedy.UNDO),
     Cause.BUDGET: (Remedy.EVICT,),
-    Cause.PAUSED: (Remedy.RESUME, Remedy.UNDO),
+    Cause.PAUSED: (Remedy.RESUME,),  # an undo is refused meanwhile (kubectl, rollback.go)
     Cause.NOT_OBSERVED: (Remedy.CHECK_CONTROLLER,),
 }
 HOLES: Final = frozenset({Cause.DEADLOCK, Cause.NO_HOLE, Cause.UNPLACEABLE})
+# The scheduler's words for rules of the pod itself; which nodes they would leave, the picture knows of its GPU product alone.
+OWN_RULES: Final = ("node affinity", "affinity rules", "topology spread constraints")
 ABOUT_POD: Final = frozenset({Remedy.READ_LOG, Remedy.FIX_IMAGE, Remedy.FIX_CONFIG, Remedy.FREE_VOLUME})
 
 
@@ -77,7 +79,7 @@ def ways_out(snapshot: Snapshot, key: str, holdup: HoldupRow) -> tuple[Way, ...]
     row, cause = snapshot.rollouts[key], Cause(holdup.cause)
     found = [*_waits(holdup), *_answers(row, holdup)]
     if cause in HOLES and holdup.pod in snapshot.pods:
-        found += _holes(_Ground(snapshot, key, row, holdup))
+        found += _holes(_Ground(snapshot, key, row, holdup), cause)
     order = list(Remedy)
     return tuple(
         sorted(found, key=lambda way: (way.remedy is Remedy.UNDO, -min(way.pods, holdup.pods), order.index(way.remedy)))
@@ -137,9 +139,13 @@ class _Ground:
         }
 
 
-def _holes(ground: _Ground) -> list[Way]:
-    uncordoned = _uncordoned(ground.nodes.values(), ground.pod, ground.short)
-    return [*_best(uncordoned), *_best(_letting_go(ground)), *_best(_moving(ground))]
+def _holes(ground: _Ground, cause: Cause) -> list[Way]:
+    """Where GPUs are not what lacks, no pod that goes helps."""
+    found = _best(_uncordoned(ground.nodes.values(), ground.pod, ground.short))
+    if cause is not Cause.UNPLACEABLE:
+        found += _best(_letting_go(ground))
+        found += [] if _is_choosy(ground.pod) else _best(_moving(ground))
+    return found
 
 
 def _best(found: Iterable[Way]) -> list[Way]:
@@ -148,7 +154,7 @@ def _best(found: Iterable[Way]) -> list[Way]:
 
 def _uncordoned(nodes: Iterable[NodeRow], pod: PodRow, short: int) -> Iterator[Way]:
     """Cordoned nodes that would take some of so many pods like this one."""
-    for node in nodes:
+    for node in () if _is_choosy(pod) else nodes:
         if not (node.unschedulable and node.ready == "True" and not node.closed_by and _is_of(node, pod)):
             continue
         pods = min(short, free_for(node, pod) // pod.gpus) if pod.gpus else short
@@ -159,6 +165,11 @@ def _uncordoned(nodes: Iterable[NodeRow], pod: PodRow, short: int) -> Iterator[W
 
 def _is_of(node: NodeRow, pod: PodRow) -> bool:
     return pod.product in {"", node.product_name}
+
+
+def _is_choosy(pod: PodRow) -> bool:
+    """Whether the scheduler refuses nodes by a rule of the pod itself, so that nobody here can tell which others it takes."""
+    return not pod.product and any(words in pod.waiting_message for words in OWN_RULES)
 
 
 def _letting_go(ground: _Ground) -> Iterator[Way]:

@@ -128,6 +128,13 @@ def test_those_in_progress_come_first_and_the_longest_held_up_leads():
 
 
 # --- Pods now ------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("was", "version"), [("1", "2"), ("2", "2")])
+def test_a_paused_version_that_has_no_pods_yet_leads_from_nothing_to_itself(was, version):
+    row = RolloutRow("Deployment", verdict=Verdict.PAUSED, was=was, revision=version, old=2)
+    (shown,) = rollouts.rows({"Deployment/ml/llm": row}, Choice())
+    assert told(shown.cells["version"]) == ("1 → 2" if was != version else "2")
+
+
 def test_the_pods_of_the_mock_stand_within_their_bounds():
     """10 wanted, at most 13, at least 8; 8 are available. The one that stops is beside them: it holds its GPU."""
     found = rollout.slots(SNAPSHOT.rollouts[HELD])

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from fleet.domain.picture import Snapshot
 from fleet.domain.rollout_detail import Detail, Point, Side, What, detail
 from fleet.domain.rollouts import Bounds
@@ -77,6 +79,38 @@ def test_nothing_is_moved_that_finds_no_place_or_comes_back_to_the_same_node() -
         assert not [way for way in found if way.remedy is Remedy.MOVE]
 
 
+CHOOSY = "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity/selector."
+
+
+@pytest.mark.parametrize(
+    ("message", "remedies"),
+    [
+        pytest.param(CHOOSY, [Remedy.CHANGE_PLACING, Remedy.UNDO], id="its selector may refuse the cordoned node too"),
+        pytest.param(
+            "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.",
+            [Remedy.UNCORDON, Remedy.CHANGE_PLACING, Remedy.UNDO],
+            id="no GPU lacks, so no pod that goes helps",
+        ),
+        pytest.param(
+            CHOOSY.replace("2 node(s)", f"1 Insufficient {GPU}, 1 node(s)"),
+            [Remedy.LET_GO, Remedy.ALLOW_MISSING, Remedy.UNDO],
+            id="old pods stand where it may run",
+        ),
+    ],
+)
+def test_no_place_is_promised_that_the_pod_itself_may_refuse(message: str, remedies: list[Remedy]) -> None:
+    nodes = (node("n1", 2), node("n3", 2), node("n4", 8, cordoned=True))
+    train = trainer("train-0", "n3", 1)
+    found = ways(*nodes, *OLD[:2], TRAIN, train, node("n5", 1), waiting_for_gpus("new-1", message))
+    assert [way.remedy for way in found] == remedies
+
+
+def test_a_paused_rollout_is_resumed_before_anything_is_undone() -> None:
+    paused = {"type": "Progressing", "status": "Unknown", "reason": "DeploymentPaused", "lastUpdateTime": EPOCH}
+    found = ways(node("n1"), *OLD, main=deployment(paused, paused=True))
+    assert [way.remedy for way in found] == [Remedy.RESUME]
+
+
 def test_waiting_helps_as_long_as_something_moves() -> None:
     found = ways(node("n1", 2), node("n2", 1), *OLD, waiting_for_gpus(), main=deployment(**ONE_MISSING))
     assert (found[0].remedy, found[0].pods) == (Remedy.WAIT, 1)
@@ -149,6 +183,18 @@ def test_the_ground_of_the_advice_is_the_picture() -> None:
     ], "the pod on the cordoned node may be the one that goes, and frees nothing that a new one could take"
     assert ground(snapshot(node("n1"), *SETS, deployment()), KEY) is None, "no pod tells which GPUs it asks for"
     assert ground(shown, "Job/lab/t") is None
+
+
+def test_a_stateful_set_is_never_advised_one_more_and_a_daemon_set_nothing() -> None:
+    main = controller("StatefulSet", "db", 1, status={"replicas": 1, "updatedReplicas": 1})
+    pods = [pod(kind, "n1", 1, ownerReferences=owned_by(kind, "db")) for kind in ("StatefulSet", "DaemonSet")]
+    shown = snapshot(node("n1", 4), main, controller("DaemonSet", "db"), *pods)
+    found = ground(shown, "StatefulSet/lab/db")
+    assert found is not None
+    kinds = [one.kind for one in advise(found).strategies]
+    assert kinds == [Kind.BLUE_GREEN, Kind.REPLACE_ONE, Kind.PRESENT]
+    assert "DaemonSet/lab/db" in shown.rollouts
+    assert ground(shown, "DaemonSet/lab/db") is None
 
 
 def scaling(number: int, words: str, at: str, **more: Any) -> dict[str, Any]:

@@ -129,7 +129,7 @@ function rollout(key, row) {
     state: state(row, stands),
     "new-pods": say("node.ready-of", { ready: row.new, total: row.desired }),
     "old-pods": row.old,
-    version: row.was && row.revision ? say("rollouts.versions", { was: row.was, now: row.revision }) : row.revision || "–",
+    version: row.was && row.revision && row.was !== row.revision ? say("rollouts.versions", { was: row.was, now: row.revision }) : row.revision || "–",
     "gpus-held": row.old_gpus + row.new_gpus + row.terminating_gpus,
     end: end(row, stands),
   };
