@@ -3,7 +3,6 @@
 Owns their conditions and remedies.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,7 +14,6 @@ from fleet.domain.snippets import Value
 
 MIRROR: Final = "kubernetes.io/config.mirror"  # a pod that a kubelet has from a file of its node
 DISRUPTED: Final = "DisruptionTarget"
-_DIGEST: Final = re.compile(r"@[A-Za-z0-9_+.-]+:[0-9a-fA-F]{32,}$")
 
 
 def findings(subject: Subject) -> Iterator[Finding]:
@@ -56,9 +54,9 @@ def _gpu_request(subject: Subject, path: Path, container: Container) -> Iterator
 
 
 def _image_tag(subject: Subject, path: Path, container: Container) -> Iterator[Finding]:
-    """R28."""
+    """R28. A digest after the name counts as a tag here: it stays the same even more."""
     image = container.image
-    if not image or _DIGEST.search(image):
+    if not image:
         return
     tag = image.rpartition("/")[2].partition(":")[2]
     if tag in {"", "latest"}:
@@ -76,7 +74,7 @@ def _image_tag(subject: Subject, path: Path, container: Container) -> Iterator[F
 def _bare_pod(subject: Subject) -> Iterator[Finding]:
     """R29."""
     found = subject.manifest.object
-    if not isinstance(found, Pod) or found.controller is not None or MIRROR in found.metadata.annotations:
+    if not isinstance(found, Pod) or MIRROR in found.metadata.annotations:
         return
     kind = "Job" if found.spec.restart_policy in {"Never", "OnFailure"} else "Deployment"
     labels = dict(found.metadata.labels) or {"app": found.metadata.name}

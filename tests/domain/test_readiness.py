@@ -78,7 +78,14 @@ def hook(command: str, image: str = "a:1") -> str:
     return server(f"image: '{image}', lifecycle: {{preStop: {{sleep: null, exec: {{command: {command}}}}}}}")
 
 
+def own_names(change: str, address: str) -> str:
+    """The change of a StatefulSet whose Service has the address: with none its pods find only each other by it."""
+    stateful = change.replace("Deployment: {spec: {", "Deployment: {kind: StatefulSet, spec: {serviceName: llm, ")
+    return f"Service: {{spec: {{clusterIP: {address}}}}}\n{stateful}"
+
+
 CLAIM = "persistentVolumeClaim: {claimName: c}"
+IGNORED = "podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]},"
 KEPT = "template: {metadata: {annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: 'false'}}, "
 GREEN = "Service: {spec: {selector: {app: llm, version: green}}}\n"
 SCALER = (
@@ -105,6 +112,10 @@ CASES = [
         pod("containers: [{name: server, readinessProbe: null}, "
             "{name: proxy, image: 'a:1', readinessProbe: {tcpSocket: {port: 1}}}]"),
         pod("containers: [{name: proxy, image: 'a:1'}]"),
+    ),
+    (
+        "R01", E,
+        own_names(server("readinessProbe: null"), "10.0.0.1"), own_names(server("readinessProbe: null"), "None"),
     ),
     ("R02", W, "Service: {spec: {publishNotReadyAddresses: true}}", "Service: {spec: {publishNotReadyAddresses: false}}"),
     (
@@ -212,6 +223,11 @@ CASES = [
         SCALER % (2, 5) + budget("maxUnavailable: null, minAvailable: 4"),
     ),
     ("R20", W, "PodDisruptionBudget: null", "PodDisruptionBudget: null\nDeployment: {spec: {replicas: 1}}"),
+    (
+        "R20", W,
+        SCALER % (1, 4) + "PodDisruptionBudget: null\nDeployment: {spec: {replicas: 1}}",
+        SCALER % (1, 1) + "PodDisruptionBudget: null\nDeployment: {spec: {replicas: 1}}",
+    ),
     ("R21", E, "PodDisruptionBudget: {spec: {selector: {matchLabels: {app: llm2}}}}", "Deployment: null"),
     (
         "R21", E,
@@ -253,7 +269,12 @@ CASES = [
         pod("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
             "[{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [gpu-1, gpu-2]}]}]}}}"),
     ),
-    ("R32", W, job(""), job("podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]},")),
+    *(
+        ("R32", W, job(f"podFailurePolicy: {{rules: [{{{rule}}}]}},"), job(IGNORED))
+        for rule in ("action: FailJob, onPodConditions: [{type: DisruptionTarget}]",
+                     "action: Ignore, onPodConditions: [{type: ConfigIssue}]")
+    ),
+    ("R32", W, job(""), job(IGNORED)),
     (
         "R33", I,
         "Deployment: {spec: {minReadySeconds: 0}}",
@@ -301,7 +322,8 @@ def test_a_remedy_is_a_patch_that_heals(rule, breaks):
     objects = good(breaks)
     finding = next(one for one in report(objects).findings if one.rule == rule)
     remedy, kind = yaml.safe_load(finding.remedy), finding.object.partition("/")[0]
-    healed = {"Added": remedy} if "kind" in remedy else {kind: patched(objects[kind], remedy)}
+    name = next(key for key, found in objects.items() if found["kind"] == kind)
+    healed = {"Added": remedy} if "kind" in remedy else {name: patched(objects[name], remedy)}
     assert rule not in {one.rule.value for one in report({**objects, **healed}).findings}
 
 

@@ -46,6 +46,8 @@ LLM = "Deployment/chat/llm"
         (deployment(3), [node("a", 1, cordoned=True)], [("error", "stall", LLM)]),
         (deployment(3), [node("a", 1, taints=(Taint("team", "NoSchedule", "other"),))], [("error", "stall", LLM)]),
         (deployment(3), [node("a", 1)], []),
+        (deployment(8), [node("a", 1), node("b", 1)], []),
+        (deployment(9), [node("a", 1), node("b", 1)], [("warning", "below", LLM)]),
         (deployment(3, pods="nodeSelector: {pool: x}, "), [node("a", 1)], [("error", "stall", LLM)]),
         *((deployment(n, strategy=GENTLE), [node("a", 0)], []) for n in (1, 2, 3, 4, 50)),
         (deployment(6, strategy="rollingUpdate: {maxSurge: 2, maxUnavailable: 0}"), [node("a", 1)], [("warning", "slow", LLM)]),
