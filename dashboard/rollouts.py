@@ -9,7 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard import access, blue_green, revisions, rights
+from dashboard import access, blue_green, crash_logs, revisions, rights
 from dashboard.pages import not_yet, page, read, readable
 from dashboard.panels import buttons, happenings, rollout_line, rollout_pods, rollout_reasons, strategies
 from dashboard.panels import rollout as rollout_panel
@@ -43,7 +43,7 @@ def rollouts(request: HttpRequest, cluster: str) -> HttpResponse:
 
 @readable
 def rollout(request: HttpRequest, cluster: str, kind: str, namespace: str, name: str) -> HttpResponse:
-    """`?gpus=`: what a pod of the next version would ask for, for the advice."""
+    """`?gpus=`: what a pod of the next version would ask for, for the advice. `?log`: with the last lines of what crashes."""
     published, key = read(cluster), f"{kind}/{namespace}/{name}"
     view = {"screen": Screen.ROLLOUT.value, "workload": key}
     if published is None:
@@ -51,7 +51,7 @@ def rollout(request: HttpRequest, cluster: str, kind: str, namespace: str, name:
     found = rollout_detail.detail(published.snapshot, key)
     if found is None:
         return page(request, "no-rollout.html", cluster, {"name": name}, status=404)
-    now = time.time()
+    now, role = time.time(), access.role_of(request.user, cluster)
     context = {
         "view": view,
         "published": published,
@@ -64,6 +64,7 @@ def rollout(request: HttpRequest, cluster: str, kind: str, namespace: str, name:
         **_buttons(request, cluster, found.row, name, namespace),
         "facts": rollout_panel.facts(found),
         "reasons": rollout_reasons.reasons(found),
+        "said": crash_logs.said(cluster, found.row, role, asked="log" in request.GET),
         "wanted": say("rollout.wanted", n=found.row.desired),
         "nothing": say("rollout.nothing-holds"),
         "line": rollout_line.line(found, now),

@@ -167,6 +167,13 @@ class Changer(Protocol):
         raises smoke.RequestError for a path or a port that may not be asked."""
 
 
+class Logs(Protocol):
+    """What containers wrote."""
+
+    def last_words(self, namespace: str, pod: str, container: str, lines: int) -> bytes:
+        """The end of the last run of a container that has ended. Raises PortError; status 400 when no log of it is left."""
+
+
 class Exporter(Struct, frozen=True):
     """A pod that measures the GPUs of its node for whoever asks. `start`: another one with each start of its container."""
 

@@ -26,7 +26,8 @@ from fleet.domain.picture import Snapshot
 from fleet.domain.policies import Policy, PolicyError, policy
 from fleet.domain.training import Record, Training
 from fleet.live import PictureError
-from fleet.ports import Changer, CheckpointStore, Cluster, Exporters, Manifests, PortError, TokenReviews
+from fleet.logs import LastWords
+from fleet.ports import Changer, CheckpointStore, Cluster, Exporters, Logs, Manifests, PortError, TokenReviews
 from fleet.recognition import Recognition
 from fleet.restarts import Restarts
 from fleet.stores import Stores
@@ -141,6 +142,22 @@ def manifests(name: str) -> Manifests:
     from fleet.adapters.cluster_manifests import KubernetesManifests
 
     return KubernetesManifests(KubernetesCluster(name, _kubeconfig()).server)
+
+
+@functools.cache
+def _logs(name: str) -> Logs:
+    if name not in sites():
+        raise LookupError(f"no cluster {name!r} is configured")
+    from fleet.adapters.cluster_kubernetes import KubernetesCluster
+    from fleet.adapters.cluster_logs import KubernetesLogs
+
+    return KubernetesLogs(KubernetesCluster(name, _kubeconfig()).server)
+
+
+@functools.cache
+def last_words() -> LastWords:
+    """What pages ask about containers that have ended, with this process' memory of it."""
+    return LastWords(_logs)
 
 
 @functools.cache

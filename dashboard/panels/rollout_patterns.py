@@ -118,6 +118,12 @@ ROLLOUT: Patterns = {
     "revision.did.set-image": _("image set by {by}"),
     "revision.with": _("written with {manager}"),
     "revision.by-unknown": _("nobody is named"),
+    "rollout.log.refused": _(
+        "Vigie’s account may not read logs in this namespace (pods/log): deploy/logs/ of Vigie has the role."
+    ),
+    "rollout.log.gone": _("No log of an earlier run is left."),
+    "rollout.log.silent": _("The API server did not answer in time."),
+    "rollout.log.empty": _("Its last run wrote nothing."),
     "rollout.times": ngettext("{n} time", "{n} times"),
     "rollout.wanted": ngettext("{n} wanted", "{n} wanted"),
     "rollout.slot.old": _("old, Ready"),

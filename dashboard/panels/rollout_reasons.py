@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashboard.panels.words import Age, Text, Value, say
+from fleet.domain import log_lines
 from fleet.domain.holdups import Cause, Level
 from fleet.domain.rollout_detail import Detail, Explained
 from fleet.domain.rollout_picture import HoldupRow
@@ -60,7 +61,7 @@ def _reason(found: Detail, explained: Explained) -> Reason:
         title=_title(found, row, facts),
         notes=(say(f"rollout.level.{row.level}"), since, example),
         details=_details(Cause(row.cause), facts),
-        evidence=row.evidence,
+        evidence=log_lines.hidden(row.evidence),
         ways=tuple(_step(way, found.row.kind) for way in explained.ways),
     )
 

@@ -128,7 +128,11 @@ class PodAccess:
             return Reply(204, b"", PLAIN)
         self.check_reachable(pod, f"containerLogs/{target.namespace}/{target.name}/{name}")
         if request.query.get("previous") and request.flag("previous"):
-            raise bad_request(f'previous terminated container "{name}" in pod "{target.name}" not found')
+            return Reply(
+                200,
+                _limited(_written(_chosen(self._before(pod, name), request, self.clock.now()), request), request),
+                PLAIN,
+            )
         container = self.running(pod, name)
         if container is None:
             return self._silent_log(pod, name)
@@ -137,6 +141,18 @@ class PodAccess:
         body = _limited(_written(lines, request), request)
         more = self._follow(pod, name, request) if follow else None
         return Reply(200, body, PLAIN, more=more)
+
+    def _before(self, pod: Object, name: str) -> list[Line]:
+        """What the last run of a container wrote. ApiError 400 when it has had none."""
+        status = _status_of(pod, name)
+        ended = (status.get("lastState") or {}).get("terminated")
+        if ended is None:
+            raise bad_request(f'previous terminated container "{name}" in pod "{pod["metadata"]["name"]}" not found')
+        spec = next(c for c in pod["spec"]["containers"] if c["name"] == name)
+        end_at = parse_stamp(ended["finishedAt"])
+        container = Container(pod, spec, parse_stamp(ended["startedAt"]), end_at)
+        lines = [line for line in self.programs.of(spec).log(container) if line[0] <= end_at]
+        return [*lines, (end_at, f"{name} ends with exit code {ended['exitCode']}")]
 
     @staticmethod
     def _silent_log(pod: Object, name: str) -> Reply:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from django.utils import translation
 
+from dashboard import crash_logs
 from dashboard.panels import (
     revisions,
     rollout,
@@ -21,6 +22,7 @@ from dashboard.panels import (
 from dashboard.panels.patterns import MESSAGES
 from dashboard.panels.plurals import Many
 from dashboard.panels.rollouts import Choice, Standing
+from dashboard.roles import Role
 from fleet.act import histories
 from fleet.domain import rollout_detail
 from fleet.domain.holdups import Cause
@@ -31,6 +33,8 @@ from fleet.domain.rollouts import Bounds, Remark, Step, Verdict
 from fleet.domain.stages import Stage
 from fleet.domain.strategy import Doubt, Ground, Kind, advise
 from fleet.domain.ways_out import Remedy, Way
+from fleet.logs import LastWords
+from fleet.ports import PortError
 from tests.browser import demo, demo_rollouts
 from tests.dashboard.pictures import Writer
 from tests.dashboard.test_pages import Page
@@ -243,6 +247,48 @@ def test_the_line_ends_now_and_knows_its_deadline():
 
 def test_without_a_new_pod_there_is_no_line():
     assert rollout_line.line(detail("StatefulSet/ml/rl-policy"), NOW) is None
+
+
+# --- The last words of what crashes --------------------------------------------------------------------------------------------
+class _Logs:
+    def __init__(self, answer: bytes | int) -> None:
+        self.answer, self.asked = answer, []
+
+    def last_words(self, namespace: str, pod: str, container: str, lines: int) -> bytes:
+        self.asked.append((namespace, pod, container, lines))
+        if isinstance(self.answer, int):
+            raise PortError("no", retryable=False, status=self.answer)
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "lines", "why"),
+    [
+        (b"loading\nHF_TOKEN=hunter2\n", ("loading", "HF_TOKEN=•••"), ""),
+        (b"", (), "Its last run wrote nothing."),
+        (
+            403,
+            (),
+            "Vigie’s account may not read logs in this namespace (pods/log): deploy/logs/ of Vigie has the role.",
+        ),
+        (400, (), "No log of an earlier run is left."),
+        (500, (), "The API server did not answer in time."),
+    ],
+)
+def test_an_operator_sees_what_a_container_wrote_before_it_ended(monkeypatch, answer, lines, why):
+    logs = _Logs(answer)
+    known = LastWords(lambda _: logs)
+    monkeypatch.setattr(crash_logs.wiring, "last_words", lambda: known)
+    crash = HoldupRow("crash", "bad", 1, "ml/llm-1", facts=(("container", "server"),))
+    row = RolloutRow("Deployment", holdups=(HoldupRow("quota", "bad"), crash))
+    assert crash_logs.said("c", row, Role.VIEWER, asked=True) is None
+    assert crash_logs.said("c", RolloutRow("Deployment"), Role.OPERATOR, asked=True) is None
+    offered = crash_logs.said("c", row, Role.OPERATOR, asked=False)
+    assert (offered.asked, logs.asked) == (False, [])
+    found = crash_logs.said("c", row, Role.APPROVER, asked=True)
+    assert (found.cause, found.lines, told(found.why)) == ("crash", lines, why)
+    crash_logs.said("c", row, Role.OPERATOR, asked=True)
+    assert logs.asked == [("ml", "llm-1", "server", 20)] * (2 if answer == 500 else 1)
 
 
 # --- Revisions -----------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 BASE, AGENT, DCGM = DEPLOY / "kubernetes", DEPLOY / "agent", DEPLOY / "dcgm"
 MAINTENANCE = DEPLOY / "maintenance"
+LOGS = DEPLOY / "logs"
 SAVE_HOOKS, SAVE_SIGNALS, RELEASES = DEPLOY / "save-hooks", DEPLOY / "save-signals", DEPLOY / "releases"
 RUNS = ("web", "watch", "readings", "actions", "checkpoints", "beat", "prepare")  # what runs from our image
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from fleet.act.surveying import rights
 from fleet.adapters.cluster_changes import KubernetesChanges
 from fleet.adapters.cluster_kubernetes import KubernetesCluster
+from fleet.adapters.cluster_logs import KubernetesLogs
 from fleet.adapters.cluster_manifests import PATHS, PODS, KubernetesManifests
 from fleet.adapters.cluster_streams import Patience
 from fleet.adapters.exporters_kubernetes import KubernetesExporters
@@ -31,7 +32,7 @@ from fleet.simulation.auth import service_account
 from fleet.simulation.catalogue import AGENT
 from fleet.simulation.rehearsal import Rehearsal, Serving, serving
 from fleet.simulation.store import Store
-from tests.deploy.files import DCGM, MAINTENANCE, RELEASES, SAVE_HOOKS, SAVE_SIGNALS, Object, manifest, manifests
+from tests.deploy.files import DCGM, LOGS, MAINTENANCE, RELEASES, SAVE_HOOKS, SAVE_SIGNALS, Object, manifest, manifests
 from tests.fleet.clusters import wait_for
 
 ROLE = manifest("ClusterRole", "vigie-watch")
@@ -344,6 +345,23 @@ def test_trainers_are_asked_to_save_only_where_a_role_lets_us(tmp_path: Path) ->
     assert grants(manifest("Role", "vigie-save-signals", SAVE_SIGNALS)) == [
         ("create", "", "pods/exec"), ("get", "", "pods/exec"),
     ]  # fmt: skip
+
+
+def test_web_may_read_logs_of_one_namespace_alone(bare: Serving, tmp_path: Path) -> None:
+    """The API server says that there is no earlier run, which is an answer; elsewhere it refuses."""
+    bare.call(lambda: plant(bare.rehearsal.store, manifests(LOGS)))
+    logs = KubernetesLogs(KubernetesCluster("rehearsal", str(kubeconfig_of(bare, "vigie-web", tmp_path))).server)
+    found = bare.call(
+        lambda: [pod["metadata"] for pod in bare.rehearsal.store.list("pods") if pod["spec"].get("nodeName")]
+    )
+    said = {}
+    for meta in found:
+        with pytest.raises(PortError) as refused:
+            logs.last_words(meta["namespace"], meta["name"], "any", 20)
+        said.setdefault(meta["namespace"] == "inference", set()).add(refused.value.status)
+    assert said[False] == {403}
+    assert 403 not in said.get(True, set())
+    assert grants(manifest("Role", "vigie-logs", LOGS)) == [("get", "", "pods/log")]
 
 
 def test_the_role_of_releases_is_what_a_plan_asks_for() -> None:
