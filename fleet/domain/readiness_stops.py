@@ -69,12 +69,12 @@ def _need(subject: Subject) -> tuple[str, float | None]:
 
 
 def _grace_too_short(subject: Subject) -> Iterator[Finding]:
-    """R08, of the container whose hook takes longest. Where a hook already eats the grace period, R07 says so."""
+    """R08, of the container whose hook takes longest."""
     what, need_s = _need(subject)
     hooks = [(stopping.pre_stop_s(one.pre_stop) or 0.0, one.name) for _, one in subject.containers()]
     sleep_s, name = max(hooks, key=lambda one: one[0], default=(0.0, ""))
     grace_s = subject.template.spec.grace_s
-    if need_s is None or not sleep_s < grace_s < sleep_s + need_s:
+    if need_s is None or grace_s - sleep_s >= need_s:
         return
     yield subject.finding(
         Rule.GRACE_TOO_SHORT,
@@ -83,7 +83,7 @@ def _grace_too_short(subject: Subject) -> Iterator[Finding]:
         subject.patch({"terminationGracePeriodSeconds": ceil(sleep_s + need_s)}),
         what,
         container=name,
-        left_s=grace_s - sleep_s,
+        left_s=max(0, grace_s - sleep_s),
         need_s=need_s,
         grace_s=grace_s,
         sleep_s=sleep_s,

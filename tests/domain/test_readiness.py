@@ -165,6 +165,11 @@ CASES = [
         told("image: 'a:1'", "vigie.dev/save-time: 55s, vigie.dev/drain-time: 50s"),
     ),
     (
+        "R08", E,
+        told("lifecycle: {preStop: {sleep: {seconds: 90}}}", "vigie.dev/drain-time: 10s"),
+        server("lifecycle: {preStop: {sleep: {seconds: 90}}}"),
+    ),
+    (
         "R09", W,
         pod("terminationGracePeriodSeconds: 30, containers: [{name: server, lifecycle: null}]"),
         "Service: null\n" + pod("terminationGracePeriodSeconds: 30, containers: [{name: server, lifecycle: null}]"),
