@@ -23,7 +23,7 @@ NOTE = "sim/"  # annotations of a node that say what its machine does
 SILENT = "sim/down"  # its kubelet does nothing
 ERROR_SHOWN_S = 12.0  # how long ErrImagePull stands before it turns into ImagePullBackOff
 LOST = 255  # exit code of containers that a reboot took away
-STAGES = ("pull", "run", "stop", "back-off", "pull-failed")
+STAGES = ("pull", "run", "stop", "back-off", "pull-failed", "unready")
 
 
 class Kubelet(Controller):
@@ -219,13 +219,21 @@ class Kubelet(Controller):
         up = all(v.ready_s is not None and v.ready_s <= up_s for v in views)
         hung = any(v.unready_s is not None and v.unready_s <= up_s for v in views)
         was = podstatus.is_ready(pod)
-        if was and hung:
+        if (was and hung) or self._begins_to_fail(pod, views, up_s):
             self._tell_unhealthy(pod, "Readiness")
         if (was and hung) or (up and not hung and not was):
             now, ip = self.clock.now(), pod["status"]["podIP"]
             self._write(pod, lambda p: podstatus.running(p, ip, now, ready=not hung))
         wait_s = _next_s(views, does, up_s)
         return max(wait_s, 0.001) if wait_s else None
+
+    def _begins_to_fail(self, pod: Object, views: list[Outlook], up_s: float) -> bool:
+        """Whether a first readiness probe has failed of one that never passes."""
+        first, failed = (pod["metadata"]["uid"], "unready"), [v.failing_s for v in views if v.failing_s is not None]
+        begins = first not in self._began and bool(failed) and min(failed) <= up_s
+        if begins:
+            self._began[first] = self.clock.now()
+        return begins
 
     def _tell_unhealthy(self, pod: Object, probe: str) -> None:
         for container in pod["spec"]["containers"]:
@@ -345,14 +353,7 @@ class Kubelet(Controller):
     def _tell(self, pod: Object, reason: str, message: str, container: str, kind: str = "Normal") -> None:
         host = pod["spec"]["nodeName"]
         self.recorder.core(
-            pod,
-            reason,
-            message,
-            component="kubelet",
-            manager="kubelet",
-            host=host,
-            container=container,
-            kind=kind,
+            pod, reason, message, component="kubelet", manager="kubelet", host=host, container=container, kind=kind
         )
 
 
@@ -375,7 +376,7 @@ def _views(pod: Object, does: Behaviour) -> list[Outlook]:
 
 def _next_s(views: list[Outlook], does: Behaviour, up_s: float) -> float | None:
     """How long until something comes of a pod whose containers have run for `up_s`."""
-    moments = [m for v in views for m in (v.ready_s, v.unready_s, v.killed_s)]
+    moments = [m for v in views for m in (v.ready_s, v.unready_s, v.failing_s, v.killed_s)]
     later = [m - up_s for m in [*moments, does.run_s] if m is not None and m > up_s]
     return min(later) if later else None
 
@@ -391,8 +392,7 @@ def _not_found(image: str) -> str:
 
 
 def _full_name(pod: Object) -> str:
-    metadata = pod["metadata"]
-    return f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+    return "{name}_{namespace}({uid})".format_map(pod["metadata"])
 
 
 def _address(node: Object) -> str:

@@ -48,13 +48,15 @@ class Probe:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What comes of one container: None is never. `why` names the probe that kills it."""
+    """What comes of one container: None is never. `why` names the probe that kills it; `failing_s`: the first readiness probe of
+    one that never passes."""
 
     started_s: float
     ready_s: float | None
     unready_s: float | None = None
     killed_s: float | None = None
     why: str = ""
+    failing_s: float | None = None
 
 
 def outlook(container: Object, does: Behaviour) -> Outlook:
@@ -67,7 +69,8 @@ def outlook(container: Object, does: Behaviour) -> Outlook:
     if liveness and max(started_s, liveness.fails_s(started_s)) < does.warmup_s:
         return Outlook(started_s, None, killed_s=liveness.fails_s(started_s), why="Liveness")
     if does.hang_s is None:
-        return Outlook(started_s, ready_s if does.ready else None)
+        failing_s = readiness.tick_s(started_s) if readiness and not does.ready else None
+        return Outlook(started_s, ready_s if does.ready else None, failing_s=failing_s)
     hung_s = max(does.hang_s, started_s)
     return Outlook(
         started_s,

@@ -113,6 +113,19 @@ async def test_a_server_that_starts_too_slowly_is_killed_before_it_is_up() -> No
     assert ("Killing", "Container server failed startup probe, will be restarted") in events_of(cluster.store, "w1")
 
 
+async def test_a_readiness_probe_that_never_passes_is_told_once() -> None:
+    cluster = Cluster()
+    cluster.nodes(1)
+    async with cluster:
+        made = bare(unready="true")
+        made["spec"]["containers"][0]["readinessProbe"] = {"httpGet": {"port": 8000}, "periodSeconds": 5}
+        cluster.store.create("pods", made, manager="test")
+        await cluster.run(45.0)
+        assert condition(cluster.store.get("pods", "test", "w1"), "Ready")["status"] == "False"
+    told = [message for reason, message in events_of(cluster.store, "w1") if reason == "Unhealthy"]
+    assert told == ["Readiness probe failed: HTTP probe failed with statuscode: 503"]
+
+
 async def test_a_pre_stop_hook_uses_up_the_grace() -> None:
     cluster = Cluster()
     cluster.nodes(1)

@@ -33,6 +33,11 @@ def test_probes_tick_by_their_delay_and_period(spec: Object, from_s: float, succ
     [
         ({}, Behaviour(warmup_s=3), Outlook(0, 3)),
         ({}, Behaviour(warmup_s=3, ready=False), Outlook(0, None)),
+        (
+            {"startupProbe": {"periodSeconds": 4}, "readinessProbe": {"periodSeconds": 5}},
+            Behaviour(warmup_s=3, ready=False),
+            Outlook(4, None, failing_s=5),
+        ),
         ({"readinessProbe": {"periodSeconds": 5}}, Behaviour(warmup_s=3), Outlook(0, 5)),
         ({"startupProbe": {"periodSeconds": 4}, "readinessProbe": {"periodSeconds": 5}}, Behaviour(warmup_s=3), Outlook(4, 5)),
         ({"startupProbe": {"periodSeconds": 1}}, Behaviour(warmup_s=9), Outlook(9, None, killed_s=2, why="Startup")),
