@@ -70,7 +70,9 @@ class CheckpointAnswer(Head, frozen=True):
 
 
 class Saying(Struct, forbid_unknown_fields=True):
-    """What a trainer says of one save that is complete. `committed_at`: seconds since 1970, by its own clock."""
+    """What a trainer says of one save that is complete. `committed_at`: seconds since 1970, by its own clock; one ahead of
+    Vigie's says nothing of its age. `duration_s`: since when what was saved is as it was; without it nobody knows what would be
+    lost, until a save was seen."""
 
     committed_at: Annotated[float, Meta(ge=0)]
     step: _Count | None = None
