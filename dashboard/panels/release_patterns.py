@@ -314,6 +314,7 @@ REMEDIES: Patterns = {
     "remedy.choose-side": _("Say which side you mean."),
     "remedy.scale-first": _("Scale that side up and wait until all of it is Ready."),
     "remedy.look-at-labels": _("Look at the labels of the pods and the selector."),
+    "remedy.selector-tells": _("Put a label that tells sides apart into the selector of the Service first."),
     "remedy.keep-one": _("Keep a pod that is Ready, or send the requests elsewhere first."),
     "remedy.switch-first": _("Switch to the other side first."),
     "remedy.wait": _("Wait."),

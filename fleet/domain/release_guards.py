@@ -80,7 +80,7 @@ def _copied(draft: Draft, found: Release, copy: Json) -> Iterator[Check]:
     """A copy is nobody's yet: no Service sends it requests, no other workload has its labels, no budget its name."""
     labels, name = labels_of(copy), copy["metadata"]["name"]
     if found.service is not None and selects(found.service.spec.selector, labels):
-        yield _block(draft, "change", "serves-at-once", (("service", found.service.key),), remedy="declare-pair")
+        yield _block(draft, "change", "serves-at-once", (("service", found.service.key),), remedy="selector-tells")
     for service in draft.facts.services or ():
         mine = found.service is not None and service.key == found.service.key
         if not mine and service.metadata.namespace == found.namespace and selects(service.spec.selector, labels):

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from fleet import act
 from fleet.act import Actor, Refused
@@ -30,7 +31,7 @@ from tests.fleet.test_release_crashes import (
     waived,
 )  # fmt: skip
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 
 BOB = Actor("bob", "approver")
 CHOSEN = {"set-image": {"image": "repo/llm:2"}, "scale": {"replicas": "3"}, "create-green": {"version": "teal"}}
@@ -90,7 +91,8 @@ def test_a_viewer_changes_nothing_and_a_second_person_is_another_one(site, kind)
     assert len(fresh.changer.changes) == (2 if kind == "create-green" else 1)
 
 
-@pytest.mark.parametrize("kind", sorted({"restart", "switch", "create-green"}))
+@pytest.mark.db
+@pytest.mark.parametrize("kind", ["create-green", "restart", "switch"])
 def test_two_clicks_on_one_plan_are_one(site, kind):
     action, ends = ready(site, kind), list[str]()
     start = threading.Barrier(2)
@@ -101,6 +103,8 @@ def test_two_clicks_on_one_plan_are_one(site, kind):
             ends.append(agree(site, Action.objects.get(pk=action.pk), actor).state)
         except Refused as found:
             ends.append(found.why)
+        finally:
+            connections.close_all()
 
     both = [threading.Thread(target=press, args=(one,)) for one in (OLGA, ADA)]
     for one in both:
@@ -214,7 +218,7 @@ def test_a_way_back_to_what_is_gone_or_serves_nobody(site):
     assert ended(site, confirmed(site, "retire", SERVICE))[0] == ActionState.SUCCEEDED
     assert reasons(planned(site, "way-back", SERVICE)) == {("sides", "empty")}
     site.changer.delete(BLUE)
-    assert reasons(planned(site, "way-back", SERVICE)) == {("sides", "empty")}
+    assert reasons(planned(site, "way-back", SERVICE)) == {("sides", "alone")}
     assert selector(site) == GREEN_SELECTED
 
 

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from fleet import act
 from fleet.act import Actor, Refused, running
@@ -19,7 +20,7 @@ from tests.fleet.small_cluster import Killed
 from tests.fleet.small_releases import BLUE, CHAT, GREEN, SERVICE, SmallReleases
 from tests.fleet.test_running import LEASE_S, START, Once
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 
 OLGA, ADA = Actor("olga", "operator"), Actor("ada", "approver")
 TEAL = "Deployment/lab/llm-teal"
@@ -103,6 +104,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.db
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("kind", "target", "options", "change"), CHANGES)
 def test_a_worker_that_dies_at_its_change_changes_it_once(site, when, kind, target, options, change):
@@ -147,6 +149,7 @@ def test_an_undo_that_died_after_its_change_knows_it_by_the_template(site):
     assert site.changer.read_workload(*CHAT.split("/")).images == {"main": "repo/llm:1"}
 
 
+@pytest.mark.db
 @pytest.mark.parametrize(("kind", "target", "options", "change"), CHANGES)
 def test_two_workers_and_a_doubled_message_change_it_once(site, kind, target, options, change):
     """Both have it for a while: the one that slept for too long finds out before its request."""
@@ -174,6 +177,7 @@ def test_two_workers_and_a_doubled_message_change_it_once(site, kind, target, op
 def _run(site: Site, pk: int) -> None:
     for _ in range(20):
         running.run(site, pk, Once(site), site.now, LEASE_S)
+    connections.close_all()
 
 
 # --- Others, between the confirmation and the change --------------------------------------------------------------------------
@@ -302,6 +306,7 @@ def test_a_paused_one_is_scaled_all_the_same(site):
     assert ended(site, action) == (ActionState.SUCCEEDED, "")
 
 
+@pytest.mark.db
 def test_the_moment_of_a_restart_is_written_only_by_whoever_has_the_action(site):
     """One that has slept would else change the mark by which the other one knows its own restart."""
     action = confirmed(site, "restart", CHAT)

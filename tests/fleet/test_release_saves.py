@@ -16,7 +16,7 @@ from tests.domain import checkpoint_makers
 from tests.fleet.shelves import OneStore
 from tests.fleet.test_release_crashes import OLGA, Site, agree, ended, killed, one_pass, until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.db]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 
 TRAINER = "Deployment/lab/trainer"
 CHANGES = [
@@ -88,6 +88,7 @@ def test_it_is_asked_once_and_changed_only_with_its_checkpoint(site, kind, optio
     assert (len(site.changer.saved), site.changer.changes) == (1, [f"patch {TRAINER}"])
 
 
+@pytest.mark.db
 @pytest.mark.parametrize("dies", ["kill_before", "kill_after"])
 def test_a_worker_that_dies_asking_asks_nobody_twice(site, dies):
     action = agree(site, planned(site, "restart"))

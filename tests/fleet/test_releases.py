@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from django.db import connections
 
 from fleet import act
 from fleet.act import Refused, audit
@@ -115,6 +116,8 @@ def test_two_operators_press_switch_within_a_second(site):
             ends[action.pk] = act.confirm(site, action, action.digest, "search", {}, actor).state
         except Refused as refused:
             ends[action.pk] = refused.why
+        finally:
+            connections.close_all()
 
     both = [threading.Thread(target=press, args=pair) for pair in ((first, OLGA), (second, ADA))]
     for one in both:
