@@ -59,7 +59,8 @@ def test_a_thousand_directories(thousand):
         survey = Survey(FileStore(thousand))
         before_s = _yardstick_s()
         spent, (shelf,) = cpu_s(survey.shelves)
-        runs.append((spent, (before_s + _yardstick_s()) / 2 / YARDSTICK_S))
+        # Where a plain loop is faster than alone there, the limit is what it is: it is meant in seconds.
+        runs.append((spent, max(1.0, (before_s + _yardstick_s()) / 2 / YARDSTICK_S)))
     assert sum(c.state is State.COMPLETE for c in shelf.checkpoints) == DIRECTORIES
     again, _ = min(cpu_s(survey.shelves) for _ in range(TIMES))
     assert (survey.judged, survey.read_bytes) == (0, 0)
