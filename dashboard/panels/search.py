@@ -110,7 +110,8 @@ def _saved(key: str, row: CheckpointRow) -> str:
 
 
 def _saves(key: str, row: CheckpointRow) -> Hit:
-    age = "" if row.newest_at is None or row.skew_s else say("search.saved", age=Age(row.newest_at))
+    at = row.reported_at if row.newest_at is None else row.newest_at
+    age = "" if at is None or row.skew_s else say("search.saved", age=Age(at))
     note = (row.namespace, say(f"standing.{row.standing}"), age, row.format, row.uri or row.place)
     return Hit(key.rpartition("/")[2], note, key, row.level if row.level in {"warn", "bad"} else "")
 

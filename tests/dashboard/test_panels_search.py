@@ -5,6 +5,7 @@ from django.utils import translation
 
 from dashboard.panels import search, words
 from fleet.domain.picture import EMPTY, NodeRow, PodRow, Snapshot, WorkloadRow
+from fleet.domain.save_picture import CheckpointRow
 from tests.browser import demo
 
 
@@ -71,5 +72,8 @@ def test_what_trains_is_found_by_where_and_how_it_saves_and_how_that_stands():
     assert [(hit.target, words.plain(hit.note, 0)) for hit in hits.hits] == [
         ("Deployment/ml/graph-rank", "ml · not granted · s3://search/rank")
     ]
+    said = CheckpointRow("Job/ml/said", "ml", standing="reported", reported_at=1_000.0)
+    (hits,) = search.search(demo.replaced(EMPTY, checkpoints={said.workload: said}), "said")
+    assert words.plain(hits.hits[0].note, 1_120) == "ml · reported · 2 min old"
     with translation.override("fr"):
         assert found(snapshot, "en retard") == {"checkpoints": ["speech-enc-1b"]}
