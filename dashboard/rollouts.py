@@ -9,9 +9,10 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard import access, blue_green, crash_logs, revisions, rights
+from dashboard import access, blue_green, crash_logs, restart_badges, revisions, rights
 from dashboard.pages import not_yet, page, read, readable
 from dashboard.panels import buttons, happenings, rollout_line, rollout_pods, rollout_reasons, strategies
+from dashboard.panels import restart_badges as badges
 from dashboard.panels import rollout as rollout_panel
 from dashboard.panels import rollouts as panel
 from dashboard.panels.words import say
@@ -35,7 +36,7 @@ def rollouts(request: HttpRequest, cluster: str) -> HttpResponse:
         "choice": choice,
         "kinds": panel.options(found, 0),
         "namespaces": panel.options(found, 1),
-        "table": panel.table(found, choice),
+        "table": badges.joined(panel.table(found, choice), restart_badges.found(cluster, published.snapshot)),
         "counts": panel.counts(found, choice),
     }
     return page(request, "rollouts.html", cluster, context)

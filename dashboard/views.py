@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from dashboard import access, ledger, rights
+from dashboard import access, ledger, restart_badges, rights
 from dashboard.account import account as account  # noqa: PLC0414  (its address is among those of the other pages)
 from dashboard.pages import PLACEHOLDER, behind, broken, freshness, not_yet, page, read, readable
 from dashboard.panels import attention, words
@@ -29,6 +29,7 @@ from dashboard.panels import help_readiness as help_readiness_panel
 from dashboard.panels import help_rollouts as help_rollouts_panel
 from dashboard.panels import node as node_panel
 from dashboard.panels import records as records_panel
+from dashboard.panels import restart_badges as badges
 from dashboard.panels import search as search_panel
 from dashboard.panels import waiting as waiting_panel
 from dashboard.panels import wall as wall_panel
@@ -186,7 +187,10 @@ def workloads(request: HttpRequest, cluster: str) -> HttpResponse:
             "choice": choice,
             "sorts": workloads_panel.SORTS,
             "picks": picks,
-            "table": workloads_panel.table(found, published.snapshot.checkpoints, choice),
+            "table": badges.joined(
+                workloads_panel.table(found, published.snapshot.checkpoints, choice),
+                restart_badges.found(cluster, published.snapshot),
+            ),
             "counts": workloads_panel.counts(found, choice),
         },
     )

@@ -9,6 +9,8 @@ from django.utils.translation import gettext_noop as _
 from dashboard.panels.plurals import Patterns, ngettext
 
 READINESS: Patterns = {
+    "column.restart": _("On a restart"),
+    "readiness.badge.none": _("nothing found"),
     "readiness-name.R01": _("No readiness probe"),
     "readiness-name.R02": _("Requests to pods that are not Ready"),
     "readiness-name.R03": _("Restarted while loading"),

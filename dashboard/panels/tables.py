@@ -35,10 +35,12 @@ class Column:
     link: bool = False  # its words lead to a node …
     to_gpu: bool = False  # … or to a GPU …
     to_rollout: bool = False  # … or to a rollout, by the key of its workload …
-    to_training: bool = False  # … or to the checkpoints of one, likewise
+    to_training: bool = False  # … or to the checkpoints of one, likewise …
+    to_readiness: bool = False  # … or to what a restart of one would lose
     mark: bool = False  # its words have a glyph
     gpu: bool = False  # begins with the cell of a GPU
     trend: bool = False  # a line over time instead of words
+    kept: bool = False  # the server's alone: script leaves its cells as they are
     quiet: bool = False  # ticks with every reading, so a change is not highlighted
 
     @property

@@ -3,12 +3,13 @@
 import pytest
 from django.utils import translation
 
-from dashboard.panels import help_readiness, lifelines, words
+from dashboard.panels import help_readiness, lifelines, restart_badges, words
 from dashboard.panels import readiness as panel
 from dashboard.panels.readiness import Choice
+from dashboard.panels.tables import Column, Row, Table
 from fleet.domain import lifelines as lines
 from fleet.domain import readiness
-from fleet.domain.readiness import Load, Rule
+from fleet.domain.readiness import Finding, Load, Rule, Severity
 from fleet.domain.readiness_room import Rooms
 from tests.domain import readiness_cases
 from tests.domain.readiness_cases import good, report
@@ -88,3 +89,28 @@ def test_what_a_save_lacks_is_drawn_beyond_sigkill():
     assert styles == ["fill-run", "dots-bad"]
     kill = next(mark for mark in stop.marks if mark.style == "limit")
     assert stop.lanes[2].bars[1].x == kill.x
+
+
+def test_a_list_says_how_many_findings_a_restart_has_and_what_it_does_not_know():
+    def finding(severity: Severity) -> Finding:
+        return Finding(next(iter(Rule)), severity, "", 0, "Deployment/ml/a")
+
+    found = {
+        "Deployment/ml/a": [finding(one) for one in (Severity.WARNING, Severity.ERROR, Severity.WARNING)],
+        "Deployment/ml/b": [],
+    }
+    rows = [Row(f"Deployment/ml/{name}", "", {"workload": name}, {}, nil=("x",)) for name in "abc"]
+    table = restart_badges.joined(Table("rollouts", (Column("workload"),), rows), found)
+    assert [column.id for column in table.columns] == ["workload", "restart"]
+    with translation.override("en"):
+        told = [
+            (words.plain(row.cells["restart"], 0), words.plain(row.small["restart"], 0), row.marks["restart"], row.nil)
+            for row in table.rows
+        ]
+    assert told == [
+        ("1 error", "2 warnings", "s-bad", ("x",)),
+        ("nothing found", "", "", ("x", "restart")),
+        ("–", "", "", ("x", "restart")),
+    ]
+    (unknown, *_) = restart_badges.joined(Table("rollouts", (), rows), None).rows
+    assert unknown.cells["restart"] is None

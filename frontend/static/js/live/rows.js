@@ -104,6 +104,7 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
     mark(element, "data-key", row.key);
     mark(element, "data-level", row.level);
     for (const cell of element.children) {
+      if (cell.hasAttribute("data-kept")) continue;
       const column = cell.getAttribute("data-c") ?? "", small = cell.querySelector("small");
       const line = cell.querySelector("svg.spark");
       if (line !== null) {
