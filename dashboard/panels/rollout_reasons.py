@@ -62,7 +62,7 @@ def _reason(found: Detail, explained: Explained) -> Reason:
         notes=(say(f"rollout.level.{row.level}"), since, example),
         details=_details(Cause(row.cause), facts),
         evidence=log_lines.hidden(row.evidence),
-        ways=tuple(_step(way, found.row.kind) for way in explained.ways),
+        ways=tuple(_step(way, found.row.kind, Cause(row.cause)) for way in explained.ways),
     )
 
 
@@ -109,8 +109,8 @@ def _details(cause: Cause, facts: Facts) -> Text:
     return moves or say("rollout.nobody-moves")
 
 
-def _step(way: Way, kind: str) -> Step:
-    """A way about a pod names it in its command as well."""
+def _step(way: Way, kind: str, cause: Cause) -> Step:
+    """A way about a pod names it in its command as well; a container whose probe fails runs: it may have none before it."""
     name, namespace = _name(way.subject), way.subject.split("/")[0]
     facts = dict(way.facts)
     values: dict[str, Value] = {
@@ -121,8 +121,10 @@ def _step(way: Way, kind: str) -> Step:
         "lowest": _told(facts, "lowest"),
         "kind": kind,
     }
-    text = say(f"way.{way.remedy}.does", **values)
+    text: Text = say(f"way.{way.remedy}.does", **values)
     about_log = way.remedy is Remedy.READ_LOG
+    if about_log and cause is Cause.PROBE:
+        text = f"kubectl logs -n {namespace} {name}"
     return Step(
         title=say(f"way.{way.remedy}", **values),
         text="" if about_log else text,

@@ -94,6 +94,14 @@ def test_every_reason_and_way_can_be_said_with_its_facts_and_without(cause, fact
     assert [way.does for way in found.ways if way.does] == ["resume", "uncordon", "undo"]
 
 
+@pytest.mark.parametrize(("cause", "option"), [("crash", " --previous"), ("probe", "")])
+def test_the_log_is_that_of_the_container_that_failed(cause, option):
+    ways = (Way(Remedy.READ_LOG, "ml/llm-chat-1"),)
+    held = HoldupRow(cause, "bad", 1, "ml/llm-chat-1")
+    (found,) = rollout_reasons.reasons(msgspec.structs.replace(detail(), holdups=(Explained(held, ways),)))
+    assert told(found.ways[0].command) == f"kubectl logs -n ml llm-chat-1{option}"
+
+
 def test_a_pattern_has_no_hole_that_nobody_fills():
     """Counts are named n, so the two forms of a pattern have the same holes."""
     for key, found in MESSAGES.items():
