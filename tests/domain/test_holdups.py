@@ -197,6 +197,16 @@ def test_a_warning_about_a_namesake_or_another_pod_counts_for_nobody() -> None:
         assert row(*OLD, new, warned(other, "Unhealthy", "Readiness probe failed")).holdups == ()
 
 
+@pytest.mark.parametrize(
+    ("state", "reason"), [(RUNS, "FailedMount"), (waits("PodInitializing"), "Unhealthy")], ids=["mounted", "not up yet"]
+)
+def test_a_warning_about_a_stage_that_is_over_or_still_to_come_holds_nothing_up(
+    state: dict[str, Any], reason: str
+) -> None:
+    new = member("new-1", status=container(state) | {"initContainerStatuses": [{"name": "fetch", "state": RUNS}]})
+    assert row(*OLD, new, warned(new, reason, "as it was then")).holdups == ()
+
+
 def test_a_startup_probe_that_gives_up_too_early() -> None:
     main = deployment()
     main["spec"]["template"]["spec"]["containers"] = [STARTUP]

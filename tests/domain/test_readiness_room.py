@@ -134,6 +134,12 @@ def test_a_save_that_does_not_fit_lacks_what_sigkill_cuts_off():
     assert (stop.need, stop.need_s, stop.lacks_s) == ("save", 180, 125)
 
 
+@pytest.mark.parametrize(("save", "drain", "need"), [("50s", "20s", ("save", 50)), ("20s", "50s", ("drain", 50))])
+def test_the_longer_need_counts(save, drain, need):
+    (stop,) = lines(server("image: 'a:1'", f"vigie.dev/save-time: {save}, vigie.dev/drain-time: {drain}")).stops
+    assert (stop.need, stop.need_s) == need
+
+
 def test_a_hook_that_eats_the_grace_period_leaves_two_seconds():
     (stop,) = lines(server("lifecycle: {preStop: {sleep: {seconds: 90}}}")).stops
     assert (stop.cut_off, stop.term_s, stop.kill_s, stop.left_s) == (True, 60, 62, 2)

@@ -192,6 +192,10 @@ def rolling(partition: int | None = 0) -> dict[str, Any]:
         (stateful_set(5, 5, 4, rolling()), Progress(Verdict.ROLLING, Step.READY, 4, 5)),
         (stateful_set(5, 5, 5, rolling(), observed=0), Progress(Verdict.NOT_OBSERVED)),
         (stateful_set(3, 0, 3, rolling(5)), Progress(DONE, have=0, want=0)),
+        (
+            stateful_set(3, 1, 3, {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}),
+            Progress(DONE, have=1, want=3),
+        ),
         (stateful_set(3, 3, 3, {"type": "OnDelete"}), Progress(Verdict.MANUAL, Step.UPDATED, 3, 3)),
         (stateful_set(3, 3, 3, rolling(None)), Progress(Verdict.ROLLING, Step.REVISION, 3, 3)),
         (stateful_set(3, 3, 3, rolling(None), revisions="bb"), Progress(DONE)),

@@ -37,6 +37,7 @@ ENDED: dict[str, Any] = {"terminated": {"exitCode": 1}}
         pytest.param(made(status={"conditions": [], "containerStatuses": []}), Stage.PULLING, id="bound, nothing told"),
         pytest.param(made(status=status(waiting("ContainerCreating"))), Stage.PULLING, id="being made"),
         pytest.param(made(status=status(waiting("ImagePullBackOff"), restartCount=1)), Stage.PULLING, id="no image"),
+        pytest.param(made(status=status(waiting("ContainerCreating"), restartCount=1)), Stage.STARTING, id="made anew"),
         pytest.param(made(status=status(waiting("PodInitializing"), init=RUNS)), Stage.STARTING, id="init runs"),
         pytest.param(
             made(status=status(waiting("PodInitializing"), init=waiting("ErrImagePull"))), Stage.PULLING, id="i"
