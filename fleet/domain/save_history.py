@@ -51,7 +51,8 @@ def intervals(saves: Iterable[Save]) -> tuple[Interval, ...]:
 
 
 def usual(saves: Iterable[Save]) -> Usual:
-    found = sorted(saves, key=lambda save: save.at)[-LATEST:]
+    """Of the run that saved last."""
+    found = _one_run(sorted(saves, key=lambda save: save.at)[-LATEST:])
     between = intervals(found)
     per_step = [each.interval_s / each.steps for each in between if each.steps]
     return Usual(
@@ -61,6 +62,16 @@ def usual(saves: Iterable[Save]) -> Usual:
         size_bytes=round(median([save.size_bytes for save in found])) if found else None,
         step_s=_median(per_step),
     )
+
+
+def _one_run(saves: Sequence[Save]) -> list[Save]:
+    """Those that led to the last one: steps only grow in a run. Saves of another run of the same name and even of the same time,
+    as a restored or copied directory has them, say nothing of how often this one saves."""
+    found: list[Save] = []
+    for save in reversed(saves):
+        if not found or _follows(save, found[-1]):
+            found.append(save)
+    return found[::-1]
 
 
 def _steps(before: Save, after: Save) -> int | None:

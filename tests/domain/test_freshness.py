@@ -371,6 +371,12 @@ def test_a_run_that_went_back_begins_anew() -> None:
     assert [each.interval_s for each in found] == [120, 120]
 
 
+def test_saves_of_another_run_say_nothing_of_this_one() -> None:
+    mine = [Save(600.0 * n, step=10 * n) for n in range(10)]
+    ahead = [Save(600.0 * n - 100, step=10 * n + 45) for n in range(10)]  # a copy of a run that was further at any time
+    assert usual(mine + ahead).interval_s == 600.0
+
+
 def test_the_latest_saves_alone_are_usual() -> None:
     old = [Save(n * 10.0, n, 1.0) for n in range(100)]
     new = [Save(10_000 + n * 60.0, 1000 + n, 9.0) for n in range(save_history.LATEST)]
