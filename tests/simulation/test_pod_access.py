@@ -181,6 +181,23 @@ class TestLog:
             'container "main" in pod "bound" is waiting to start: ContainerCreating'
         )
 
+    async def test_the_run_before_is_told_up_to_its_end(self, api: Api) -> None:
+        api.app.programs.register("llm-server", Counter())
+        refused = await api.get(f"{PODS}/web/log", previous="true")
+        assert (refused.status_code, message(refused)) == (
+            400,
+            'previous terminated container "server" in pod "web" not found',
+        )
+        ended = {"startedAt": "2026-12-01T19:00:00Z", "finishedAt": "2026-12-01T19:00:01Z", "exitCode": 3}
+
+        def crashed(pod: Object) -> None:
+            (status,) = pod["status"]["containerStatuses"]
+            status["lastState"] = {"terminated": ended}
+
+        api.store.mutate("pods", "test", "web", crashed, manager="test", subresource="status")
+        told = await api.get(f"{PODS}/web/log", previous="true", tailLines="2")
+        assert told.text == "line 1\nserver ends with exit code 3\n"
+
     async def test_following_ends_with_the_pod(self, api: Api) -> None:
         counter = Counter()
         api.app.programs.register("llm-server", counter)
