@@ -16,6 +16,11 @@ from fleet.ports import PortError
 _CONFIG: Final = Config(
     connect_timeout=5, read_timeout=20, retries={"max_attempts": 3, "mode": "standard"}, s3={"addressing_style": "auto"}
 )
+_WORDS = {
+    "NoCredentialsError": "no key was found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "EndpointConnectionError": "the object store does not answer at that address",
+    "ConnectTimeoutError": "the object store does not answer",
+}
 _REASONS: Final = {401: "denied", 403: "denied", 404: "gone", 412: "changed", 416: "changed"}
 
 
@@ -114,4 +119,5 @@ def _trouble(what: str, error: Exception) -> PortError:
     # The other side's words may hold an address with a signature: the kind of trouble is enough.
     kind = type(error).__name__
     denied = "Credentials" in kind or "Token" in kind
-    return PortError(f"{what}: {kind}", retryable=not denied, reason="denied" if denied else "silent")
+    words = _WORDS.get(kind, kind)
+    return PortError(f"{what}: {words}", retryable=not denied, reason="denied" if denied else "silent")

@@ -101,6 +101,16 @@ def test_nobody_listens():
     assert reason(made.list, "", 10) == "silent"
 
 
+def test_without_a_key_it_is_said_where_to_put_one(endpoint, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(PortError, match="AWS_ACCESS_KEY_ID") as refused:
+        ObjectStore("runs", "", endpoint).list("", 10)
+    assert refused.value.reason == "denied"
+
+
 def test_a_checkpoint_is_judged_by_ranged_reads(put, store):
     put("run/step-7/.metadata", makers.distributed(400))
     put("run/step-7/__0_0.distcp", bytes(400))
