@@ -9,6 +9,7 @@ from typing import Any
 
 from dashboard.panels import losses, measures
 from dashboard.panels.checks import Finding, Findings
+from dashboard.panels.patterns import MESSAGES
 from dashboard.panels.words import Text, say
 from fleet.domain.plans import ActionState, Plan, Step, StepKind
 
@@ -79,14 +80,15 @@ def tag(action: Any, found: Findings, *, expired: bool) -> tuple[str, str, Text]
 
 
 def steps(plan: Plan) -> list[Coming]:
-    return [_coming(step) for step in plan.steps]
+    return [_coming(step, plan.kind) for step in plan.steps]
 
 
-def _coming(step: Step) -> Coming:
+def _coming(step: Step, kind: str) -> Coming:
     known = dict(step.facts)
     pods = known.get("pods")
     n, asked = int(pods) if isinstance(pods, int | float) else 0, str(known.get("asked") or "")
-    text = say(f"act.will.{step.kind}", n=n, asked=asked)
+    of_kind = f"act.will.{step.kind}.{kind}"
+    text = say(of_kind if of_kind in MESSAGES else f"act.will.{step.kind}", n=n, asked=asked)
     limit = measures.duration(step.deadline_s) if step.deadline_s else None
     slow = step.kind not in {StepKind.CORDON, StepKind.UNCORDON}
     at_most = say("act.step.at-most", deadline_s=limit) if slow else ""

@@ -129,6 +129,8 @@ STEPS: Patterns = {
     "act.will.change": _("Write the change on exactly what you were shown."),
     "act.step.rollout": _("Roll out"),
     "act.will.rollout": _("Wait until every pod is of the new template and available."),
+    "act.will.rollout.scale": _("Wait until all of them are available, and those that are too many have stopped."),
+    "act.will.rollout.retire": _("Wait until its last pod has stopped."),
     "act.step.smoke": _("Smoke test"),
     "act.will.smoke": _("Ask every Ready pod of the new side once more."),
     "act.step.switch": _("Switch"),
