@@ -16,12 +16,33 @@ from fleet.domain.picture import AttentionRow, NodeRow, PodRow, WorkloadRow
 from fleet.domain.rollout_picture import HoldupRow, RolloutRow
 from fleet.domain.rollouts import Verdict
 from fleet.domain.totals import Shares, largest_free
-from fleet.domain.ways_out import HOLES, at_once
+from fleet.domain.ways_out import HOLES, Way, answer, uncordon
 
 LONGEST = 200  # characters of what Kubernetes says
 ENDED = frozenset({Cause.CRASH, Cause.STARTUP_BUDGET})  # their evidence is what a container said
 
 Waiting = Mapping[str, Sequence[PodRow]]  # pods that wait for GPUs by workload, the oldest first
+
+
+class _Holes:
+    """What is free, and what would be: asked once for all pods that want the same, however many rollouts wait for it."""
+
+    def __init__(self, closed: Sequence[NodeRow], shares: Shares) -> None:
+        self._closed, self._shares = closed, shares
+        self._ways: dict[tuple[object, ...], Way | None] = {}
+        self._largest: dict[tuple[str, str], int] = {}
+
+    def uncordon(self, pod: PodRow, short: int) -> Way | None:
+        wish = (pod.resources, pod.product, short)
+        if wish not in self._ways:
+            self._ways[wish] = uncordon(self._closed, pod, short)
+        return self._ways[wish]
+
+    def largest(self, pod: PodRow) -> int:
+        wish = pod.resources[0][0], pod.product
+        if wish not in self._largest:
+            self._largest[wish] = largest_free(self._shares, *wish)
+        return self._largest[wish]
 
 
 def is_held(row: RolloutRow) -> bool:
@@ -38,11 +59,11 @@ def of_held(
     out of it); where no hole is large enough gpus, product, hole; where a container ended container, restarts, code, reason;
     else said (Kubernetes' own words).
     """
-    closed = [node for node in nodes if node.unschedulable]
+    holes = _Holes([node for node in nodes if node.unschedulable], shares)
     for key, row, workload in rollouts:
         pods = waiting.get(key, ())
         if not (pods and _only_waits(row)):
-            facts = (*_counted(row), *_told(row, pods, closed, shares))
+            facts = (*_counted(row), *_told(row, next(iter(pods), None), holes))
             yield of_workload(_concern(row, workload), key, _since_at(row, workload), facts)
 
 
@@ -77,22 +98,21 @@ def _counted(row: RolloutRow) -> Facts:
     )
 
 
-def _told(row: RolloutRow, pods: Sequence[PodRow], closed: Iterable[NodeRow], shares: Shares) -> Facts:
-    """Of the first of its serious reasons."""
+def _told(row: RolloutRow, pod: PodRow | None, holes: _Holes) -> Facts:
+    """Of the first of its serious reasons. `pod`: its oldest that waits for GPUs."""
     first = next(iter(_serious(row)), None)
     if first is None:
         return ()
-    cause, pod = Cause(first.cause), next(iter(pods), None)
-    way = at_once(row, first, pod, closed)
+    cause = Cause(first.cause)
+    way = (holes.uncordon(pod, first.pods) if pod and cause in HOLES else None) or answer(row, first)
     found: Facts = (
         ("count", first.pods),
         ("remedy", way.remedy.value if way else None),
         ("place", way.subject.rpartition("/")[2] if way else None),
     )
     if cause in HOLES and pod is not None and cause is not Cause.UNPLACEABLE:
-        wish = pod.resources[0][0], pod.product
         product = machines.short_product(pod.product) or None
-        return (*found, ("gpus", pod.gpus), ("product", product), ("hole", largest_free(shares, *wish)))
+        return (*found, ("gpus", pod.gpus), ("product", product), ("hole", holes.largest(pod)))
     if cause in ENDED:
         facts = dict(first.facts)
         names = (("container", "container"), ("restarts", "restarts"), ("code", "exit_code"), ("reason", "reason"))

@@ -86,11 +86,14 @@ def ways_out(snapshot: Snapshot, key: str, holdup: HoldupRow) -> tuple[Way, ...]
     )
 
 
-def at_once(row: RolloutRow, holdup: HoldupRow, pod: PodRow | None, closed: Iterable[NodeRow]) -> Way | None:
-    """One way out of a reason, found without a look at other people's pods: a node of `closed` to uncordon for `pod`, the oldest
-    that waits; else the first answer."""
-    fits = _uncordoned(closed, pod, holdup.pods) if pod is not None and Cause(holdup.cause) in HOLES else ()
-    return next(iter([*_best(fits), *_answers(row, holdup)]), None)
+def uncordon(closed: Iterable[NodeRow], pod: PodRow, short: int) -> Way | None:
+    """The cordoned node that would take most of so many pods like this one."""
+    return next(iter(_best(_uncordoned(closed, pod, short))), None)
+
+
+def answer(row: RolloutRow, holdup: HoldupRow) -> Way | None:
+    """The first answer to a reason, without a look at nodes and other people's pods."""
+    return next(_answers(row, holdup), None)
 
 
 def _waits(holdup: HoldupRow) -> Iterator[Way]:
