@@ -142,6 +142,11 @@ def test_nothing_is_untranslated_or_fuzzy():
     assert "fuzzy" not in CATALOGUE.with_suffix(".po").read_text()
 
 
+def test_french_marks_stay_on_the_line_of_their_word():
+    apart = re.compile(r" [:;?!»](?![/\w])|« ")
+    assert [form for forms in PO.values() for form in forms if apart.search(form)] == []
+
+
 def holes(pattern: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(pattern) if name}
 
