@@ -14,6 +14,8 @@ from tests.browser.test_accessible import AXE, SIDEWAYS, faults
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(420)]
 
 HERE = "/c/rehearsal/"
+# What the browser itself says of a refusal, and of a test that takes it offline.
+EXPECTED = re.compile("status of 4|ERR_INTERNET_DISCONNECTED")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def person(vigie, chromium: Browser) -> Iterator:
         page, errors = context.new_page(), []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on(
-            "console", lambda m: errors.append(m.text) if m.type == "error" and "status of 4" not in m.text else None
+            "console", lambda m: errors.append(m.text) if m.type == "error" and not EXPECTED.search(m.text) else None
         )
         windows.append((context, errors))
         page.goto(f"{vigie.url}/login/")
@@ -214,6 +216,20 @@ def test_a_stop_leaves_the_node_as_it_says(person, vigie):
     page.get_by_role("button", name=f"Stop draining {name}").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Stopped", timeout=60_000)
     expect(page.locator(".headline .sub")).to_contain_text("approver has stopped it.")
+
+
+def test_a_plan_that_hears_nothing_says_so_aloud(person, vigie):
+    page = person("operator")
+    planned(page, vigie)
+    page.clock.install()
+    page.reload()
+    aloud = page.locator("[data-follows] [role=status]")
+    page.context.set_offline(True)
+    page.clock.fast_forward(12_000)
+    expect(aloud).to_have_text("Not connected")
+    page.context.set_offline(False)
+    page.clock.fast_forward(3_000)
+    expect(aloud).to_have_text("Live")
 
 
 def test_nothing_is_wrong_on_the_pages_of_maintenance(person, vigie):

@@ -60,6 +60,8 @@ export function follow(main, clock) {
     const age = Math.max(0, clock.now() - heardAt), [word, said] = [bar?.querySelector("b"), bar?.querySelector("span:not(.dot):not(.vh)")];
     const state = age < LATE_AFTER_S ? "live" : "lost";
     if (bar === null || word === null || word === undefined || said === null || said === undefined) return;
+    const aloud = bar.querySelector("[role=status]");
+    if (aloud !== null && bar.getAttribute("data-live") !== state) aloud.textContent = clock.words.plain(say(`fresh.${state}`), 0);
     bar.setAttribute("data-live", state);
     main.toggleAttribute("data-unheard", state === "lost");
     set(word, clock.words.plain(say(`fresh.${state}`), 0));
