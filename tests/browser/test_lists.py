@@ -33,6 +33,27 @@ def test_workloads_follow_and_do_not_move_under_the_pointer(visit, shown):
     expect(rows.first).to_have_attribute("data-key", key)
 
 
+def test_no_row_moves_while_somebody_reads_on_a_phone(visit, shown):
+    """A finger leaves no pointer behind: who has scrolled into the list keeps the place, and finds the order right at the top."""
+    visitor = visit()
+    visitor.enter()
+    page = visitor.open("workloads/")
+    page.set_viewport_size({"width": 390, "height": 640})
+    expect(page.locator(".live")).to_have_attribute("data-live", "live")
+    rows = page.locator("[data-live-rows=workloads] tbody tr")
+    first = rows.nth(0).get_attribute("data-key")
+    page.evaluate(
+        "scrollTo(0, document.querySelector('[data-live-rows=workloads] tbody').getBoundingClientRect().top + scrollY + 80)"
+    )
+    before, key = shown.snapshot, "Deployment/ml/llm-chat"
+    short = msgspec.structs.replace(before.workloads[key], available=2, ready=2, gpus=16)
+    shown.show(demo.replaced(before, workloads={**before.workloads, key: short}))
+    expect(page.locator(f"tr[data-key='{key}']")).to_have_attribute("data-level", "warn")
+    assert rows.nth(0).get_attribute("data-key") == first != key
+    page.evaluate("scrollTo(0, 0)")
+    expect(rows.nth(0)).to_have_attribute("data-key", key)
+
+
 def test_waiting_pods_come_and_go(visit, shown):
     visitor = visit()
     visitor.enter()

@@ -1,6 +1,6 @@
 /**
- * A table: rows that change, appear and disappear. While somebody points at it or is in it, no row moves: new ones come last, and the
- * order is put right afterwards.
+ * A table: rows that change, appear and disappear. While somebody points at it, is in it or has scrolled into it, no row moves: new
+ * ones come last, and the order is put right afterwards.
  */
 import { gpus } from "../panels/gpus.js";
 import { conditions, pods, resources, slots } from "../panels/node.js";
@@ -47,6 +47,7 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
     settle();
   });
   body.addEventListener("focusout", () => setTimeout(settle, 0));
+  addEventListener("scrollend", settle, { passive: true });
 
   return {
     update(tables) {
@@ -89,8 +90,14 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
     return new Map([...body.children].map((row) => [row.getAttribute("data-key") ?? "", row]));
   }
 
+  /** Whether its head is scrolled away and rows are on the screen: who reads there, a finger included, would lose the place. */
+  function read() {
+    const { top, bottom } = body.getBoundingClientRect();
+    return top < 0 && bottom > 0;
+  }
+
   function settle() {
-    if (hovered || body.contains(document.activeElement)) return;
+    if (hovered || read() || body.contains(document.activeElement)) return;
     const shown = elements();
     arrange(body, order.flatMap((key) => shown.get(key) ?? []));
   }
