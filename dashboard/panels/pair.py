@@ -139,7 +139,7 @@ def _do(one: Prospect, role: Role | None, why: Text, *, first: bool) -> Do:
         off=bool(why) or shut,
         first=first,
         why=why,
-        against=[checks.finding(check) for check in one.checks],
+        against=sorted(map(checks.finding, one.checks), key=lambda found: found.level != "bad"),
         scale=_scale(one) if not why else None,
     )
 
