@@ -37,7 +37,7 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
   let order = [];
   /** What each row was last told, so that a table of a thousand rows costs what has changed. @type {Map<string, {row: Row, text: string}>} */
   const said = new Map();
-  let hovered = false;
+  let hovered = false, reading = false;
 
   body.addEventListener("pointerenter", (event) => {
     hovered = event.pointerType === "mouse"; // a finger leaves no pointer behind
@@ -47,7 +47,12 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
     settle();
   });
   body.addEventListener("focusout", () => setTimeout(settle, 0));
-  addEventListener("scrollend", settle, { passive: true });
+  // Whether the upper edge of the screen cuts the rows: who reads there, a finger included, would lose the place. An observer, since
+  // measuring after a change would lay out a table of a thousand rows again.
+  new IntersectionObserver((found) => {
+    reading = found.at(-1)?.isIntersecting ?? false;
+    settle();
+  }, { rootMargin: "0px 0px -100% 0px" }).observe(body);
 
   return {
     update(tables) {
@@ -90,14 +95,8 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
     return new Map([...body.children].map((row) => [row.getAttribute("data-key") ?? "", row]));
   }
 
-  /** Whether its head is scrolled away and rows are on the screen: who reads there, a finger included, would lose the place. */
-  function read() {
-    const { top, bottom } = body.getBoundingClientRect();
-    return top < 0 && bottom > 0;
-  }
-
   function settle() {
-    if (hovered || read() || body.contains(document.activeElement)) return;
+    if (hovered || reading || body.contains(document.activeElement)) return;
     const shown = elements();
     arrange(body, order.flatMap((key) => shown.get(key) ?? []));
   }
