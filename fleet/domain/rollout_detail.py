@@ -135,18 +135,25 @@ def _moments(line: PodLine) -> Iterator[Moment]:
             yield Moment(at, what, line.side, line.key)
 
 
+def _of(by_time: Mapping[float, Iterable[Moment]], what: What) -> set[str]:
+    """The pods with such a moment."""
+    return {one.pod for found in by_time.values() for one in found if one.what is what}
+
+
 def _points(moments: Iterable[Moment], steps: Sequence[Scaled], newest_set: str) -> Iterator[Point]:
     by_time: defaultdict[float, list[Moment]] = defaultdict(list, {step.at: [] for step in steps})
     for moment in moments:
         by_time[moment.at].append(moment)
     asked = [at for at, found in by_time.items() for one in found if one.what is What.STOPPING and one.side is Side.OLD]
+    # Since when a pod that stops was Ready, nobody tells any more: to draw it as not Ready for all its life would be a lie.
+    unsaid = _of(by_time, What.STOPPING) - _of(by_time, What.READY)
     made, ready, stopping = set[str](), set[str](), set[str]()
     side: dict[str, Side] = {}
     for at in sorted(by_time):
         for moment in by_time[at]:
             side[moment.pod] = moment.side
             {What.MADE: made, What.READY: ready, What.STOPPING: stopping}.get(moment.what, set()).add(moment.pod)
-        new = {pod for pod in made - stopping if side[pod] is Side.NEW}
+        new = {pod for pod in made - stopping - unsaid if side[pod] is Side.NEW}
         old = {pod for pod in ready - stopping if side[pod] is Side.OLD}
         gone = rollout_past.gone(steps, at, newest_set, sum(later > at for later in asked))
         yield Point(at, len(new & ready), len(new - ready), len(old), gone)

@@ -152,6 +152,13 @@ def test_pods_and_the_line_of_time() -> None:
     assert (found.largest, found.slots) == (6, 5)
 
 
+def test_a_pod_that_stops_is_not_drawn_as_if_it_had_never_been_ready() -> None:
+    unready = {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": LATER}]}
+    going = member("new-1", on="n1", status=unready, deletionTimestamp="2026-12-01T19:05:30Z")
+    found = told(snapshot(node("n1"), *SETS, deployment(), going))
+    assert {(point.new_ready, point.new_other) for point in found.points} == {(0, 0)}
+
+
 def test_what_has_no_rollouts_has_no_detail() -> None:
     assert detail(snapshot(node("n1"), controller("Job", "t")), "Job/lab/t") is None
     assert detail(snapshot(), KEY) is None
