@@ -96,7 +96,7 @@ export function rows(root, { words, now, page, nodeUrl, gpuUrl, rolloutUrl, trai
   }
 
   function settle() {
-    if (hovered || reading || body.contains(document.activeElement)) return;
+    if (order.length === 0 || hovered || reading || body.contains(document.activeElement)) return; // 0: nothing was told yet
     const shown = elements();
     arrange(body, order.flatMap((key) => shown.get(key) ?? []));
   }
