@@ -42,7 +42,9 @@ def test_no_row_moves_while_somebody_reads_on_a_phone(visit, shown):
     expect(page.locator(".live")).to_have_attribute("data-live", "live")
     rows = page.locator("[data-live-rows=workloads] tbody tr")
     first = rows.nth(0).get_attribute("data-key")
-    assert "" not in rows.locator("td[data-kept] :is(a, span)").all_inner_texts(), "rows are the server's, script or not"
+    assert "" not in rows.locator("td[data-kept] :is(a, span)").all_inner_texts(), (
+        "rows are the server's, script or not"
+    )
     page.evaluate(
         "scrollTo(0, document.querySelector('[data-live-rows=workloads] tbody').getBoundingClientRect().top + scrollY + 80)"
     )
