@@ -75,9 +75,8 @@ def _select(work: Work, service: Service, wanted: Mapping[str, str]) -> Outcome:
     try:
         done = work.site.changer.select(service, wanted, note)
     except PortError as error:
-        if (
-            error.status == 409
-        ):  # by somebody, or by our own request of before, which nobody answered: the next look tells
+        # By somebody, or by our own request of before, which nobody answered: the next look tells.
+        if error.status == 409:
             return Wait(CONFLICT_S)
         raise
     return Done({"version": done.metadata.resource_version, "was": was})

@@ -208,17 +208,24 @@ def _copied(draft: Draft) -> tuple[str, ...]:
 
 
 _ON_WORKLOAD = Subject.WORKLOAD
-KINDS = (
-    ActionKind(
-        "restart",
+
+
+def _new_version(name: str, *options: str) -> ActionKind:
+    """What replaces every pod of a workload by one of another template."""
+    return ActionKind(
+        name,
         Danger.DESTRUCTIVE,
         _ROLL,
         _rolling,
         _kubectl,
         ends=True,
         subject=_ON_WORKLOAD,
-        options=SAVE_FIRST[:1],
-    ),
+        options=(*options, *SAVE_FIRST[:1]),
+    )
+
+
+KINDS = (
+    _new_version("restart"),
     ActionKind("pause", Danger.REVERSIBLE, _SAFE, lambda d: (_change(d, "resume"),), _kubectl, subject=_ON_WORKLOAD),
     ActionKind(
         "resume",
@@ -230,26 +237,8 @@ KINDS = (
         subject=_ON_WORKLOAD,
         options=SAVE_FIRST[:1],
     ),
-    ActionKind(
-        "undo",
-        Danger.DESTRUCTIVE,
-        _ROLL,
-        _rolling,
-        _kubectl,
-        ends=True,
-        subject=_ON_WORKLOAD,
-        options=("revision", *SAVE_FIRST[:1]),
-    ),
-    ActionKind(
-        "set-image",
-        Danger.DESTRUCTIVE,
-        _ROLL,
-        _rolling,
-        _kubectl,
-        ends=True,
-        subject=_ON_WORKLOAD,
-        options=("image", *SAVE_FIRST[:1]),
-    ),
+    _new_version("undo", "revision"),
+    _new_version("set-image", "image"),
     ActionKind(
         "scale",
         Danger.DESTRUCTIVE,
